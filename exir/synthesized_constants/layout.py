@@ -1,0 +1,43 @@
+# Copyright (c) Meta Platforms, Inc. and affiliates.
+# All rights reserved.
+#
+# This source code is licensed under the BSD-style license found in the
+# LICENSE file in the root directory of this source tree.
+
+"""Dim orders: how the bytes of a stored form lie in memory."""
+
+from typing import Sequence, Tuple
+
+import torch
+from executorch.exir.synthesized_constants.compact import Dim
+from executorch.exir.tensor import dim_order_from_stride, stride_from_dim_order
+
+_CHANNELS_LAST = (0, 2, 3, 1)
+
+
+def dim_order_of(value: torch.Tensor) -> Tuple[int, ...]:
+    """Returns the dim order in which a constant for this graph value is stored.
+
+    It is the one that the graph says, which kernels compare literally, and not the one
+    that running the op happens to give. Other orders than the default and channels_last
+    cannot be emitted (the emitter makes such constants contiguous), so they become
+    the default.
+    """
+    default = tuple(range(value.dim()))
+    if any(isinstance(s, int) and s == 0 for s in value.stride()):
+        return default
+    order = tuple(int(d) for d in dim_order_from_stride(value.stride()))
+    return order if order == _CHANNELS_LAST else default
+
+
+def lay_out(view: torch.Tensor, dim_order: Sequence[int]) -> torch.Tensor:
+    """Returns a copy of ``view`` that owns exactly its bytes, in this dim order."""
+    shape = list(view.shape)
+    strides = stride_from_dim_order(shape, list(dim_order))
+    return torch.empty_strided(shape, strides, dtype=view.dtype).copy_(view)
+
+
+def expanded_sizes(shape: Sequence[Dim]) -> "list[int]":
+    """Returns a static shape as the sizes argument of ``expand_copy``."""
+    assert all(isinstance(d, int) for d in shape)
+    return [int(d) for d in shape]

@@ -1,0 +1,241 @@
+# Copyright (c) Meta Platforms, Inc. and affiliates.
+# All rights reserved.
+#
+# This source code is licensed under the BSD-style license found in the
+# LICENSE file in the root directory of this source tree.
+
+"""The pass: analyse, select, rewrite, report.
+
+Runs over an exported program in the ATen or the edge dialect.
+"""
+
+from typing import Any, Callable, Dict, Optional, Set, Union
+
+import torch
+from executorch.exir.synthesized_constants import op_traits
+from executorch.exir.synthesized_constants.analyse import (
+    analyse,
+    Analysis,
+    is_plain_tensor,
+    literal,
+)
+from executorch.exir.synthesized_constants.compact import CompactValue
+from executorch.exir.synthesized_constants.policy import (
+    resolve_flag,
+    SynthesizedConstantPolicy,
+)
+from executorch.exir.synthesized_constants.program_home import (
+    ProgramHome,
+    remove_unused_constants,
+)
+from executorch.exir.synthesized_constants.regions import lift_bodies
+from executorch.exir.synthesized_constants.report import Entry, publish, Report
+from executorch.exir.synthesized_constants.rewrite import describe, Home, rewrite
+from executorch.exir.synthesized_constants.select import Limits, select
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx import GraphModule, Node
+
+#: max_total_bytes="auto"
+_AUTO_FRACTION = 0.01
+_AUTO_LEAST_BYTES = 64 << 10
+
+
+def lift_synthesized_constants(
+    exported_program: ExportedProgram,
+    policy: Union[bool, SynthesizedConstantPolicy] = True,
+) -> ExportedProgram:
+    """Turns tensors that the graph makes although they are known into constants.
+
+    Args:
+        exported_program: in the ATen or the edge dialect. Modified in-place.
+        policy: what to lift; True is the default policy, False lifts nothing.
+
+    Returns:
+        The same program, verified.
+
+    Raises:
+        TypeError: ``policy`` is neither a bool nor a policy.
+    """
+    chosen = resolve_flag(policy)
+    if chosen is None:
+        return exported_program
+    return _lift(exported_program, chosen, "", mutated_buffers([exported_program]))
+
+
+def lift_by_config(
+    programs: Dict[str, ExportedProgram], flag: Union[bool, SynthesizedConstantPolicy]
+) -> None:
+    """Runs the pass over all methods of a program, if the flag says so.
+
+    Args:
+        programs: method name -> program. Modified in-place.
+        flag: ``EdgeCompileConfig.lift_synthesized_constants``.
+    """
+    policy = resolve_flag(flag)
+    if policy is None:
+        return
+    mutated = mutated_buffers(programs.values())
+    for method, program in programs.items():
+        _lift(program, policy, method, mutated)
+
+
+def lift_tensor_attributes(exported_program: ExportedProgram) -> ExportedProgram:
+    """Turns tensors that the graph holds as attributes (scalars of ``1 - x``, made by a
+    pass) into synthesized constants.
+
+    Args:
+        exported_program: Modified in-place.
+
+    Returns:
+        The same program.
+    """
+    graph_module = exported_program.graph_module
+    home = ProgramHome(exported_program)
+    changed = False
+    for node in list(exported_program.graph.nodes):
+        if node.op != "get_attr":
+            continue
+        tensor = getattr(graph_module, str(node.target), None)
+        if not is_plain_tensor(tensor):
+            continue
+        assert isinstance(tensor, torch.Tensor)
+        node.replace_all_uses_with(home.add_literal(tensor.detach(), node))
+        exported_program.graph.erase_node(node)
+        changed = True
+    if changed:
+        graph_module.recompile()
+    return exported_program
+
+
+def mutated_buffers(programs: Any) -> Set[str]:
+    """Returns the targets of the buffers that any of the programs mutates."""
+    return {
+        target
+        for program in programs
+        for target in program.graph_signature.buffers_to_mutate.values()
+    }
+
+
+def _lift(
+    program: ExportedProgram,
+    policy: SynthesizedConstantPolicy,
+    method: str,
+    mutated: Set[str],
+) -> ExportedProgram:
+    lift_tensor_attributes(program)
+    graph_module = program.graph_module
+    literals = _literals(program, policy, mutated)
+    keep = _keep(policy)
+    analysis = analyse(graph_module, literals, keep)
+    home = ProgramHome(program)
+    report = Report(method)
+    limits = Limits(
+        policy.max_bytes, policy.max_uniform_bytes, _total_limit(program, policy)
+    )
+    unused_before = {n for n in program.graph.nodes if not n.users}
+    limits = lift_bodies(graph_module, analysis, keep, limits, home, report)
+    lift_region(graph_module, analysis, limits, home, report)
+    remove_unused_constants(program, except_for=unused_before)
+    graph_module.recompile()
+    program._validate()
+    publish(report)
+    return program
+
+
+def lift_region(
+    graph_module: GraphModule,
+    analysis: Analysis,
+    limits: Limits,
+    home: Home,
+    report: Report,
+) -> int:
+    """Selects and rewrites in one analysed graph.
+
+    Returns:
+        The bytes stored.
+    """
+    graph = graph_module.graph
+    plan = select(graph, analysis, limits)
+    skipped = [
+        Entry(describe(analysis, n, analysis.known[n].data_shape), False, _OVER_LIMIT)
+        for n in plan.computed
+        if analysis.known[n].single and any(u in plan.demands for u in n.users)
+    ]
+    done = rewrite(graph, analysis, plan, home)
+    entries = [Entry(c, True, uses=len(nodes)) for c, nodes in done.placeholders]
+    report.entries += entries + skipped
+    report.folded += done.folded
+    return sum({c.name: c.stored_bytes for c, _ in done.placeholders}.values())
+
+
+_OVER_LIMIT = "storing it would exceed a limit, or saves nothing"
+
+
+def _literals(
+    program: ExportedProgram, policy: SynthesizedConstantPolicy, mutated: Set[str]
+) -> Dict[Node, CompactValue]:
+    """Placeholders whose tensors may be folded through."""
+    signature = program.graph_signature
+    graded = {
+        spec.target
+        for spec in signature.output_specs
+        if spec.kind == OutputKind.GRADIENT_TO_PARAMETER
+    }
+    kinds = {spec.arg.name: spec for spec in signature.input_specs}
+    found = {}
+    for node in program.graph.nodes:
+        if node.op != "placeholder":
+            continue
+        spec = kinds[node.name]
+        if spec.kind in (InputKind.CONSTANT_TENSOR, InputKind.SYNTHESIZED_CONSTANT):
+            tensor: Any = program.constants.get(spec.target)
+        elif not policy.through_parameters:
+            continue
+        elif spec.kind == InputKind.PARAMETER and spec.target not in graded:
+            tensor = program.state_dict.get(spec.target)
+        elif spec.kind == InputKind.BUFFER and spec.target not in mutated:
+            tensor = program.state_dict.get(
+                spec.target, program.constants.get(spec.target)
+            )
+        else:
+            continue
+        if is_plain_tensor(tensor):
+            found[node] = literal(tensor)
+    return found
+
+
+def _keep(
+    policy: SynthesizedConstantPolicy,
+) -> Callable[[Node, CompactValue], bool]:
+    keep = policy.keep
+    if keep is None:
+        return lambda node, value: False
+    if not callable(keep):
+        names = frozenset(keep)
+
+        def by_name(node: Node, value: CompactValue) -> bool:
+            name = op_traits.op_name(node.target)
+            return name in names or name.rpartition(".")[0] in names
+
+        return by_name
+
+    def by_predicate(node: Node, value: CompactValue) -> bool:
+        alone = Analysis(literals={node: value})
+        return bool(keep(describe(alone, node, tuple(value.data.shape))))
+
+    return by_predicate
+
+
+def _total_limit(
+    program: ExportedProgram, policy: SynthesizedConstantPolicy
+) -> Optional[int]:
+    if policy.max_total_bytes != "auto":
+        assert not isinstance(policy.max_total_bytes, str)
+        return policy.max_total_bytes
+    weights = sum(
+        t.numel() * t.element_size()
+        for t in program.state_dict.values()
+        if isinstance(t, torch.Tensor)
+    )
+    return max(int(weights * _AUTO_FRACTION), _AUTO_LEAST_BYTES)

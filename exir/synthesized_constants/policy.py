@@ -1,0 +1,125 @@
+# Copyright (c) Meta Platforms, Inc. and affiliates.
+# All rights reserved.
+#
+# This source code is licensed under the BSD-style license found in the
+# LICENSE file in the root directory of this source tree.
+
+"""The value of ``EdgeCompileConfig.lift_synthesized_constants``.
+
+Light on purpose: the config module imports it, and it must not import the pass.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any, Callable, Collection, Optional, TYPE_CHECKING, Union
+
+if TYPE_CHECKING:
+    from executorch.exir.synthesized_constants.recipe import SynthesizedConstant
+
+#: ``keep``: names of ops (``"aten.full"`` or ``"aten.full.default"``), or a predicate.
+Keep = Union[Collection[str], Callable[["SynthesizedConstant"], bool]]
+
+
+@dataclass(frozen=True)
+class SynthesizedConstantPolicy:
+    """Says which compile-time values become constants.
+
+    A limit of ``None`` is no limit. All sizes are in bytes and are those of the stored
+    form, after shrinking.
+
+    Attributes:
+        max_bytes: the most that one constant may take.
+        max_total_bytes: the most that the constants of one method may take together,
+            after de-duplication and less the constants that nothing uses any more.
+            ``"auto"``: 1 % of the bytes of the method's parameters and buffers, at
+            least 64 KiB.
+        max_uniform_bytes: the most that a value with all elements equal may take when
+            some user needs it in full. Above, it stays an op: a fill is cheap.
+        keep: what must stay an op, for instance because a backend matches a pattern:
+            a collection of op names, or a predicate on the description of the
+            constant that would be made.
+        through_parameters: whether to fold ops whose operands are parameters and
+            buffers too. Never through parameters that get a gradient, nor through
+            buffers that any method mutates.
+
+    Raises:
+        TypeError, ValueError: at construction; the message names the field.
+    """
+
+    max_bytes: Optional[int] = 1 << 20
+    max_total_bytes: Union[int, str, None] = "auto"
+    max_uniform_bytes: Optional[int] = 4096
+    keep: Optional[Keep] = None
+    through_parameters: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("max_bytes", "max_uniform_bytes"):
+            _check_limit(name, getattr(self, name))
+        if self.max_total_bytes != "auto":
+            if isinstance(self.max_total_bytes, str):
+                raise ValueError(
+                    "SynthesizedConstantPolicy.max_total_bytes must be a number of "
+                    f"bytes, None or 'auto', got {self.max_total_bytes!r}"
+                )
+            _check_limit("max_total_bytes", self.max_total_bytes)
+        if isinstance(self.keep, str) or not (
+            self.keep is None or callable(self.keep) or _all_names(self.keep)
+        ):
+            raise TypeError(
+                "SynthesizedConstantPolicy.keep must be a collection of op names, a "
+                f"predicate or None, got {self.keep!r}"
+            )
+        if not isinstance(self.through_parameters, bool):
+            raise TypeError(
+                "SynthesizedConstantPolicy.through_parameters must be a bool, got "
+                f"{self.through_parameters!r}"
+            )
+
+
+def _check_limit(name: str, value: Any) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(
+            f"SynthesizedConstantPolicy.{name} must be a number of bytes or None, got "
+            f"{value!r}"
+        )
+    if value < 0:
+        raise ValueError(
+            f"SynthesizedConstantPolicy.{name} must not be negative, got {value}"
+        )
+
+
+def _all_names(keep: Any) -> bool:
+    return isinstance(keep, Collection) and all(isinstance(op, str) for op in keep)
+
+
+def validate_flag(flag: Any) -> None:
+    """Checks a value of ``EdgeCompileConfig.lift_synthesized_constants``.
+
+    Raises:
+        TypeError: it is neither a bool nor a policy.
+    """
+    if not isinstance(flag, (bool, SynthesizedConstantPolicy)):
+        raise TypeError(
+            "EdgeCompileConfig.lift_synthesized_constants must be a bool or a "
+            f"SynthesizedConstantPolicy, got {flag!r}"
+        )
+
+
+def resolve_flag(
+    flag: Union[bool, SynthesizedConstantPolicy]
+) -> Optional[SynthesizedConstantPolicy]:
+    """Returns the policy that a flag stands for, None for False.
+
+    Raises:
+        TypeError: as ``validate_flag``.
+    """
+    validate_flag(flag)
+    if isinstance(flag, SynthesizedConstantPolicy):
+        return flag
+    return SynthesizedConstantPolicy() if flag else None
+
+
+def limit_names() -> Collection[str]:
+    """Names of the policy's fields that are limits in bytes."""
+    return [f.name for f in fields(SynthesizedConstantPolicy) if f.name.startswith("max")]

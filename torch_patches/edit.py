@@ -1,0 +1,125 @@
+# Copyright (c) Meta Platforms, Inc. and affiliates.
+# All rights reserved.
+#
+# This source code is licensed under the BSD-style license found in the
+# LICENSE file in the root directory of this source tree.
+
+"""What an edit is, and how a list of them changes the text of one file.
+
+Everything here is text in, text out: no module is imported and nothing is applied.
+``live.py`` applies the edited text to the running process.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Iterable, List, Tuple, Union
+
+from executorch.torch_patches.errors import AnchorError
+
+
+@dataclass(frozen=True)
+class Replace:
+    """Replaces a few tokens inside one function.
+
+    Attributes:
+        owner: dotted name of the function in its module, e.g. ``Verifier.check``.
+        anchor: text that stands exactly once inside ``owner``.
+        replacement: what stands there afterwards.
+        why: one sentence for the reviewer.
+    """
+
+    owner: str
+    anchor: str
+    replacement: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Insert:
+    """Adds lines to a class body or to a module.
+
+    What is added decides what it means for the running class: an assignment in an
+    ``Enum`` is a member, an annotated assignment in a dataclass is a field, a
+    ``def`` is a method or property; at module level (``owner`` is empty) it is a
+    statement.
+
+    Attributes:
+        owner: dotted name of the class, or "" for the module.
+        anchor: text that stands exactly once inside ``owner``.
+        text: the lines to add, indented as in the file.
+        why: one sentence for the reviewer.
+        before: whether the lines go before the anchor instead of after it.
+        live: at module level only, the statement that has the same effect in a module
+            that is already imported, where ``text`` is not a statement of its own
+            (an entry of a dict display).
+    """
+
+    owner: str
+    anchor: str
+    text: str
+    why: str
+    before: bool = False
+    live: str = ""
+
+    @property
+    def replacement(self) -> str:
+        return self.text + self.anchor if self.before else self.anchor + self.text
+
+
+Edit = Union[Replace, Insert]
+
+
+def owner_span(source: str, owner: str) -> Tuple[int, int]:
+    """Returns the half-open character range of ``owner`` in ``source``.
+
+    The range begins at the ``def`` or ``class`` keyword and ends before the next
+    definition or decorator of the same or a smaller indentation. Parsing the whole
+    file would find the same range at twenty times the cost at every import.
+
+    Raises:
+        AnchorError: there is no such definition.
+    """
+    start, end = 0, len(source)
+    indent = 0
+    for name in owner.split(".") if owner else ():
+        head = re.compile(rf"^([ ]*)(?:async def|def|class) {re.escape(name)}\b", re.M)
+        matches = [
+            m for m in head.finditer(source, start, end) if len(m.group(1)) >= indent
+        ]
+        # The outermost: methods of inner classes may have the same name.
+        match = min(matches, key=lambda m: len(m.group(1)), default=None)
+        if match is None:
+            raise AnchorError(f"no definition of {owner!r}")
+        start = match.start()
+        tail = re.compile(rf"^[ ]{{0,{len(match.group(1))}}}(?:async def|def|class|@)", re.M)
+        following = tail.search(source, match.end(), end)
+        end = following.start() if following else end
+        indent = len(match.group(1)) + 1
+    return start, end
+
+
+def apply_to_text(source: str, edits: Iterable[Edit]) -> str:
+    """Returns ``source`` with all ``edits`` made.
+
+    Raises:
+        AnchorError: an owner is missing, or an anchor is not found exactly once in
+            it. The message names both.
+    """
+    changes: List[Tuple[int, int, str]] = []
+    for edit in edits:
+        start, end = owner_span(source, edit.owner)
+        found = source.count(edit.anchor, start, end)
+        if found != 1:
+            raise AnchorError(
+                f"anchor {edit.anchor.strip()!r} in {edit.owner or 'the module'!r} "
+                f"was found {found} times instead of once"
+            )
+        at = source.index(edit.anchor, start, end)
+        changes.append((at, at + len(edit.anchor), edit.replacement))
+    changes.sort()
+    for (_, end, _), (start, _, _) in zip(changes, changes[1:]):
+        if start < end:
+            raise AnchorError(f"two edits overlap at {source[start:end].strip()!r}")
+    for start, end, replacement in reversed(changes):
+        source = source[:start] + replacement + source[end:]
+    return source

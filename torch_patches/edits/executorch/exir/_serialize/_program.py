@@ -1,0 +1,47 @@
+# Copyright (c) Meta Platforms, Inc. and affiliates.
+# All rights reserved.
+#
+# This source code is licensed under the BSD-style license found in the
+# LICENSE file in the root directory of this source tree.
+
+from executorch.torch_patches.edit import Insert, Replace
+
+EDITS = [
+    Insert(
+        owner="",
+        anchor="from executorch.exir._serialize.padding import aligned_size, pad_to, padding_required\n",
+        text="""
+from executorch.exir.synthesized_constants.named_data import append_named_constants
+""",
+        why="What serialization does for a synthesized constant.",
+    ),
+    Insert(
+        owner="",
+        anchor="from dataclasses import dataclass",
+        text=", field",
+        why="A dict needs a default factory.",
+        live="from dataclasses import field",
+    ),
+    Insert(
+        owner="PTEFile",
+        anchor="    named_data: Optional[NamedDataStoreOutput] = None\n",
+        text="""    # Names of constants: {name: index into program.constant_buffer}
+    named_constants: Dict[str, int] = field(default_factory=dict)
+""",
+        why="Which constants can be found by name.",
+    ),
+    Replace(
+        owner="serialize_pte_binary",
+        anchor="""        segments_data.append(segment.data)
+
+""",
+        replacement="""        segments_data.append(segment.data)
+
+    append_named_constants(
+        program, pte_file.program.constant_buffer, pte_file.named_constants
+    )
+
+""",
+        why="A name costs a segment entry over the bytes that are there, no copy.",
+    ),
+]

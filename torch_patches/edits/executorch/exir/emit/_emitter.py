@@ -1,0 +1,50 @@
+# Copyright (c) Meta Platforms, Inc. and affiliates.
+# All rights reserved.
+#
+# This source code is licensed under the BSD-style license found in the
+# LICENSE file in the root directory of this source tree.
+
+from executorch.torch_patches.edit import Insert, Replace
+
+EDITS = [
+    Insert(
+        owner="",
+        anchor="from executorch.exir.tensor import (\n    AddressSpaceOverflowException,",
+        text="""from executorch.exir.synthesized_constants.emit import (
+    name_synthesized_constant,
+    restore_dim_order,
+)
+""",
+        before=True,
+        why="What the emitter does for a synthesized constant.",
+    ),
+    Insert(
+        owner="_ProgramState",
+        anchor="    external_constant_map: Dict[str, Dict[str, int]] = field(default_factory=dict)\n",
+        text="""    # Constants that can be found by name in the PTE file.
+    # {fqn: index into constant_buffer}
+    named_constant_map: Dict[str, int] = field(default_factory=dict)
+""",
+        why="Which constants have a name.",
+    ),
+    Replace(
+        owner="_TopLevelEmitter.placeholder",
+        anchor="spec.dim_order = dim_order_from_stride(spec.stride)",
+        replacement="""spec.dim_order = dim_order_from_stride(spec.stride)
+                restore_dim_order(self.node, spec)""",
+        why="Strides of size-1 dimensions cannot tell the dim order of a shrunk constant.",
+    ),
+    Replace(
+        owner="_TopLevelEmitter.placeholder",
+        anchor="        value = self._emit_evalue(evalue)\n",
+        replacement="""        name_synthesized_constant(
+            self.exported_program.graph_signature,
+            self.node,
+            evalue,
+            self.program_state.named_constant_map,
+        )
+        value = self._emit_evalue(evalue)
+""",
+        why="A synthesized constant in the PTE file has a name.",
+    ),
+]

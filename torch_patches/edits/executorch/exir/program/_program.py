@@ -1,0 +1,79 @@
+# Copyright (c) Meta Platforms, Inc. and affiliates.
+# All rights reserved.
+#
+# This source code is licensed under the BSD-style license found in the
+# LICENSE file in the root directory of this source tree.
+
+from executorch.torch_patches.edit import Insert, Replace
+
+EDITS = [
+    Insert(
+        owner="",
+        anchor="from executorch.exir.schema import Program\n",
+        text="""from executorch.exir.synthesized_constants.lift import (
+    lift_by_config,
+    lift_tensor_attributes,
+)
+""",
+        why="The pass.",
+    ),
+    Replace(
+        owner="lift_constant_tensor_pass",
+        anchor="def lift_constant_tensor_pass(ep):",
+        replacement="def lift_constant_tensor_pass(ep, synthesized=False):",
+        why="With the flag on, a lifted scalar is a synthesized constant.",
+    ),
+    Replace(
+        owner="lift_constant_tensor_pass",
+        anchor="    if len([node for node in ep.graph.nodes",
+        replacement="""    if synthesized:
+        return lift_tensor_attributes(ep)
+
+    if len([node for node in ep.graph.nodes""",
+        why="With the flag on, a lifted scalar is a synthesized constant.",
+    ),
+    Replace(
+        owner="_generate_edge_program",
+        anchor="lift_constant_tensor_pass(edge_program)",
+        replacement="""lift_constant_tensor_pass(
+        edge_program, synthesized=bool(config.lift_synthesized_constants)
+    )""",
+        why="The scalars of `1 - x` and the like get the kind.",
+    ),
+    Replace(
+        owner="_gen_edge_manager_for_partitioners",
+        anchor="    # Merge ops_to_not_decompose into config",
+        replacement="""    lift_by_config(edge_programs, config.lift_synthesized_constants)
+
+    # Merge ops_to_not_decompose into config""",
+        why="Runs before partitioning, so that delegates see the constants.",
+    ),
+    Replace(
+        owner="to_edge",
+        anchor="    epm = EdgeProgramManager(edge_programs, constant_methods, config)\n",
+        replacement="""    lift_by_config(edge_programs, config.lift_synthesized_constants)
+    epm = EdgeProgramManager(edge_programs, constant_methods, config)
+""",
+        why="The same for programs that are partitioned later.",
+    ),
+    Replace(
+        owner="to_edge_transform_and_lower",
+        anchor="            lift_constant_tensor_pass(edge_manager.exported_program(method))\n",
+        replacement="""            lift_constant_tensor_pass(
+                edge_manager.exported_program(method),
+                synthesized=bool(config.lift_synthesized_constants),
+            )
+        lift_by_config(edge_manager._edge_programs, config.lift_synthesized_constants)
+""",
+        why="The user's passes may have made new creators.",
+    ),
+    Replace(
+        owner="EdgeProgramManager.to_backend",
+        anchor="EdgeCompileConfig(_check_ir_validity=False)",
+        replacement="""EdgeCompileConfig(
+            _check_ir_validity=False,
+            lift_synthesized_constants=self.compile_config.lift_synthesized_constants,
+        )""",
+        why="The flag outlives the delegation.",
+    ),
+]
