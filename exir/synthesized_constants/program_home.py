@@ -18,7 +18,7 @@ from executorch.exir.synthesized_constants.recipe import (
 from executorch.exir.synthesized_constants.rewrite import (
     constant_name,
     inherited_meta,
-    short_name,
+    placeholder_name,
 )
 from executorch.exir.synthesized_constants.select import content_digest
 from torch._guards import detect_fake_mode
@@ -51,7 +51,7 @@ class ProgramHome:
         program.constants[name] = tensor
         position, before = self._place()
         with program.graph.inserting_before(before):
-            node = program.graph.placeholder(f"synth_{short_name(constant.op)}")
+            node = program.graph.placeholder(placeholder_name(constant))
         node.target = node.name  # exir looks inputs up by either
         node.meta = inherited_meta(like)
         node.meta["val"] = self._fake_mode.from_tensor(tensor, static_shapes=True)

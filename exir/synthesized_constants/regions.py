@@ -19,7 +19,7 @@ from executorch.exir.synthesized_constants.analyse import analyse, Analysis
 from executorch.exir.synthesized_constants.compact import CompactValue
 from executorch.exir.synthesized_constants.recipe import META_KEY, SynthesizedConstant
 from executorch.exir.synthesized_constants.report import Report
-from executorch.exir.synthesized_constants.rewrite import Home, inherited_meta, short_name
+from executorch.exir.synthesized_constants.rewrite import Home, inherited_meta, placeholder_name
 from executorch.exir.synthesized_constants.select import Limits
 from torch.fx import GraphModule, Node
 
@@ -77,7 +77,7 @@ class _BodyHome:
         for body in self._bodies:
             first = next(n for n in body.graph.nodes if n.op != "placeholder")
             with body.graph.inserting_before(first):
-                node = body.graph.placeholder(f"synth_{short_name(constant.op)}")
+                node = body.graph.placeholder(placeholder_name(constant))
             node.target = node.name
             node.meta = inherited_meta(like)
             node.meta["val"] = outside.meta["val"]

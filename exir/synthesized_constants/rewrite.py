@@ -241,6 +241,12 @@ def short_name(op: str) -> str:
     return name.strip("_").replace("_copy", "") or "constant"
 
 
+def placeholder_name(constant: SynthesizedConstant) -> str:
+    """Returns the name that a placeholder of the constant should have."""
+    uniform = constant.fill_value is not None
+    return f"synth_{'full' if uniform else short_name(constant.op)}"
+
+
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
