@@ -20,6 +20,7 @@ none.
 import ast
 import dataclasses
 import enum
+import inspect
 import linecache
 import types
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Tuple
@@ -283,9 +284,10 @@ def _field(module: types.ModuleType, cls: Any, node: ast.AnnAssign) -> Step:
         cls.__annotations__[name] = evaluate(annotation)
         value = evaluate(default)
         setattr(cls, name, value)
-        for method in ("__init__", "__repr__", "__eq__"):
-            code = getattr(vars(cls).get(method), "__code__", None)
-            if code is not None and code.co_filename == "<string>":  # generated
+        for method in {"__init__", "__repr__", "__eq__"} & set(vars(cls)):
+            # Generated methods come from a string; one that the class wrote stays.
+            code = getattr(inspect.unwrap(vars(cls)[method]), "__code__", None)
+            if code is not None and code.co_filename == "<string>":
                 delattr(cls, method)
         if (vars(cls).get("__doc__") or "").startswith(f"{cls.__name__}("):
             cls.__doc__ = None
