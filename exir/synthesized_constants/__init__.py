@@ -13,9 +13,13 @@ from executorch.torch_patches.activation import activate
 
 activate()
 
+from executorch.exir.synthesized_constants.inputs import (  # noqa: E402
+    synthesized_inputs,
+)
 from executorch.exir.synthesized_constants.lift import (  # noqa: E402
     lift_synthesized_constants,
 )
+from executorch.exir.synthesized_constants.placement import Placement  # noqa: E402
 from executorch.exir.synthesized_constants.policy import (  # noqa: E402
     SynthesizedConstantPolicy,
 )
@@ -34,7 +38,9 @@ __all__ = [
     "get_synthesized_constant",
     "is_synthesized_constant",
     "lift_synthesized_constants",
+    "Placement",
     "Report",
     "SynthesizedConstant",
     "SynthesizedConstantPolicy",
+    "synthesized_inputs",
 ]

@@ -6,7 +6,7 @@
 
 """What the emitter does for a synthesized constant."""
 
-from typing import Dict
+from typing import Dict, Mapping, NamedTuple, Optional
 
 import torch
 from executorch.exir.error import ExportError, ExportErrorType
@@ -14,6 +14,18 @@ from executorch.exir.schema import EValue, ExtraTensorInfo, Tensor, TensorDataLo
 from executorch.exir.synthesized_constants.recipe import META_KEY
 from executorch.exir.tensor import TensorSpec
 from torch.export import ExportGraphSignature
+
+
+class Home(NamedTuple):
+    """Where the emitter put the bytes of a constant.
+
+    Attributes:
+        tag: name of the .ptd file; None is the .pte.
+        index: of the buffer among those of the file's kind.
+    """
+
+    tag: Optional[str]
+    index: int
 
 
 def restore_dim_order(node: torch.fx.Node, spec: TensorSpec) -> None:
@@ -29,7 +41,7 @@ def name_synthesized_constant(
     signature: ExportGraphSignature,
     node: torch.fx.Node,
     evalue: EValue,
-    named: Dict[str, int],
+    homes: Dict[str, Home],
 ) -> None:
     """Gives the emitted tensor of a synthesized constant its name.
 
@@ -37,22 +49,53 @@ def name_synthesized_constant(
         signature: of the method.
         node: the placeholder.
         evalue: what was emitted for it. Modified in-place.
-        named: name -> index into the constant buffer, of the whole program. Modified
+        homes: where the bytes of each name are, in the whole program. Modified
             in-place.
 
     Raises:
-        ExportError: the name stands for other bytes in another method.
+        ExportError: the name stands for other bytes in another method, or for the same
+            in another file.
     """
     name = signature.inputs_to_synthesized_constants.get(node.name)
     tensor = evalue.val
-    if name is None or not isinstance(tensor, Tensor) or tensor.extra_tensor_info:
-        return  # not one, or stored outside of the program
-    tensor.extra_tensor_info = ExtraTensorInfo(
-        fully_qualified_name=name, location=TensorDataLocation.SEGMENT
-    )
-    index = named.setdefault(name, tensor.data_buffer_idx)
-    if index != tensor.data_buffer_idx:
-        raise ExportError(
-            ExportErrorType.VIOLATION_OF_SPEC,
-            f"two methods have a synthesized constant {name} with different bytes",
+    if name is None or not isinstance(tensor, Tensor) or not _is_named(node):
+        return
+    if tensor.extra_tensor_info is None:
+        tensor.extra_tensor_info = ExtraTensorInfo(
+            fully_qualified_name=name, location=TensorDataLocation.SEGMENT
         )
+    home = Home(node.meta.get("constant_tag"), tensor.data_buffer_idx)
+    if homes.setdefault(name, home) != home:
+        raise _clash(name)
+
+
+def names_in_program(
+    homes: Mapping[str, Home], external: Mapping[str, Mapping[str, int]]
+) -> Dict[str, int]:
+    """Returns the names of the constants in the .pte, with their indices.
+
+    Args:
+        homes: where the bytes of each name are.
+        external: the emitter's external constants: file -> name -> index.
+
+    Raises:
+        ExportError: a weight in a .ptd has the name of a constant there.
+    """
+    for name, home in homes.items():
+        if home.tag is not None and external[home.tag][name] != home.index:
+            raise _clash(name)
+    return {name: home.index for name, home in homes.items() if home.tag is None}
+
+
+def _is_named(node: torch.fx.Node) -> bool:
+    known = node.meta.get(META_KEY)
+    return known is None or known.placement is None or known.placement.named
+
+
+def _clash(name: str) -> ExportError:
+    return ExportError(
+        ExportErrorType.VIOLATION_OF_SPEC,
+        f"the synthesized constant {name} has the name of other data in another method, "
+        "or is in two files; lower all methods in one call, or give the constants "
+        "another placement",
+    )

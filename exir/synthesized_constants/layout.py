@@ -6,7 +6,7 @@
 
 """Dim orders: how the bytes of a stored form lie in memory."""
 
-from typing import Sequence, Tuple
+from typing import List, Sequence, Tuple
 
 import torch
 from executorch.exir.synthesized_constants.compact import Dim
@@ -35,6 +35,21 @@ def lay_out(view: torch.Tensor, dim_order: Sequence[int]) -> torch.Tensor:
     shape = list(view.shape)
     strides = stride_from_dim_order(shape, list(dim_order))
     return torch.empty_strided(shape, strides, dtype=view.dtype).copy_(view)
+
+
+def emittable_orders(dim_order: Sequence[int]) -> List[Tuple[int, ...]]:
+    """Returns the dim orders that a constant can have in a file, its own first."""
+    default = tuple(range(len(dim_order)))
+    orders = [tuple(dim_order), default]
+    if len(default) == len(_CHANNELS_LAST):
+        orders.append(_CHANNELS_LAST)
+    return list(dict.fromkeys(orders))
+
+
+def bytes_in_order(tensor: torch.Tensor, dim_order: Sequence[int]) -> bytes:
+    """Returns the elements of a tensor as they lie in memory in this dim order."""
+    flat = tensor.detach().permute(tuple(dim_order)).contiguous().flatten()
+    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
 
 
 def expanded_sizes(shape: Sequence[Dim]) -> "list[int]":

@@ -9,7 +9,8 @@
 Runs over an exported program in the ATen or the edge dialect.
 """
 
-from typing import Any, Callable, Dict, Optional, Set, Union
+import dataclasses
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union
 
 import torch
 from executorch.exir.synthesized_constants import op_traits
@@ -20,6 +21,8 @@ from executorch.exir.synthesized_constants.analyse import (
     literal,
 )
 from executorch.exir.synthesized_constants.compact import CompactValue
+from executorch.exir.synthesized_constants.place import place_constants
+from executorch.exir.synthesized_constants.placement import Placement
 from executorch.exir.synthesized_constants.policy import (
     resolve_flag,
     SynthesizedConstantPolicy,
@@ -31,7 +34,12 @@ from executorch.exir.synthesized_constants.program_home import (
 from executorch.exir.synthesized_constants.regions import lift_bodies
 from executorch.exir.synthesized_constants.report import Entry, publish, Report
 from executorch.exir.synthesized_constants.rewrite import describe, Home, rewrite
-from executorch.exir.synthesized_constants.select import Limits, select
+from executorch.exir.synthesized_constants.select import (
+    Dims,
+    Forbids,
+    Limits,
+    select,
+)
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import GraphModule, Node
@@ -60,7 +68,7 @@ def lift_synthesized_constants(
     chosen = resolve_flag(policy)
     if chosen is None:
         return exported_program
-    return _lift(exported_program, chosen, "", mutated_buffers([exported_program]))
+    return _lift(exported_program, chosen, "", [exported_program])
 
 
 def lift_by_config(
@@ -75,9 +83,8 @@ def lift_by_config(
     policy = resolve_flag(flag)
     if policy is None:
         return
-    mutated = mutated_buffers(programs.values())
     for method, program in programs.items():
-        _lift(program, policy, method, mutated)
+        _lift(program, policy, method, list(programs.values()))
 
 
 def lift_tensor_attributes(exported_program: ExportedProgram) -> ExportedProgram:
@@ -91,7 +98,7 @@ def lift_tensor_attributes(exported_program: ExportedProgram) -> ExportedProgram
         The same program.
     """
     graph_module = exported_program.graph_module
-    home = ProgramHome(exported_program)
+    home = ProgramHome(exported_program, [exported_program])
     changed = False
     for node in list(exported_program.graph.nodes):
         if node.op != "get_attr":
@@ -121,22 +128,26 @@ def _lift(
     program: ExportedProgram,
     policy: SynthesizedConstantPolicy,
     method: str,
-    mutated: Set[str],
+    programs: List[ExportedProgram],
 ) -> ExportedProgram:
     lift_tensor_attributes(program)
     graph_module = program.graph_module
-    literals = _literals(program, policy, mutated)
+    literals = _literals(program, policy, mutated_buffers(programs))
     keep = _keep(policy)
     analysis = analyse(graph_module, literals, keep)
-    home = ProgramHome(program)
+    home = ProgramHome(program, programs)
     report = Report(method)
     limits = Limits(
-        policy.max_bytes, policy.max_uniform_bytes, _total_limit(program, policy)
+        policy.max_bytes,
+        policy.max_uniform_bytes,
+        _total_limit(program, policy),
+        _stays_in_graph(policy, method),
     )
     unused_before = {n for n in program.graph.nodes if not n.users}
     limits = lift_bodies(graph_module, analysis, keep, limits, home, report)
     lift_region(graph_module, analysis, limits, home, report)
     remove_unused_constants(program, except_for=unused_before)
+    report.place(place_constants(program, policy, method, programs))
     graph_module.recompile()
     program._validate()
     publish(report)
@@ -158,7 +169,7 @@ def lift_region(
     graph = graph_module.graph
     plan = select(graph, analysis, limits)
     skipped = [
-        Entry(describe(analysis, n, analysis.known[n].data_shape), False, _OVER_LIMIT)
+        _skipped(analysis, n, limits)
         for n in plan.computed
         if analysis.known[n].single and any(u in plan.demands for u in n.users)
     ]
@@ -170,6 +181,33 @@ def lift_region(
 
 
 _OVER_LIMIT = "storing it would exceed a limit, or saves nothing"
+_IN_GRAPH = "its placement is GRAPH"
+
+
+def _skipped(analysis: Analysis, node: Node, limits: Limits) -> Entry:
+    dims = analysis.known[node].data_shape
+    in_graph = limits.forbids is not None and limits.forbids(analysis, node, dims)
+    constant = describe(analysis, node, dims)
+    return Entry(constant, False, _IN_GRAPH if in_graph else _OVER_LIMIT)
+
+
+def _stays_in_graph(policy: SynthesizedConstantPolicy, method: str) -> Optional[Forbids]:
+    """Returns what tells the forms that must not be stored, if there are any."""
+    if policy.placement == Placement.GRAPH:
+        return lambda analysis, node, dims: True
+    if isinstance(policy.placement, Placement):
+        return None
+    answers: Dict[Tuple[Node, Dims], bool] = {}
+
+    def forbids(analysis: Analysis, node: Node, dims: Dims) -> bool:
+        if (node, dims) not in answers:
+            constant = dataclasses.replace(
+                describe(analysis, node, dims), method=method
+            )
+            answers[node, dims] = policy.place(constant) == Placement.GRAPH
+        return answers[node, dims]
+
+    return forbids
 
 
 def _literals(

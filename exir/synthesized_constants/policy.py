@@ -12,11 +12,16 @@ Light on purpose: the config module imports it, and it must not import the pass.
 from dataclasses import dataclass, fields
 from typing import Any, Callable, Collection, Optional, TYPE_CHECKING, Union
 
+from executorch.exir.synthesized_constants.placement import Placement
+
 if TYPE_CHECKING:
     from executorch.exir.synthesized_constants.recipe import SynthesizedConstant
 
 #: ``keep``: names of ops (``"aten.full"`` or ``"aten.full.default"``), or a predicate.
 Keep = Union[Collection[str], Callable[["SynthesizedConstant"], bool]]
+
+#: ``placement``: one for all, or a function of the description.
+PlacementRule = Union[Placement, Callable[["SynthesizedConstant"], Placement]]
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,11 @@ class SynthesizedConstantPolicy:
             least 64 KiB.
         max_uniform_bytes: the most that a value with all elements equal may take when
             some user needs it in full. Above, it stays an op: a fill is cheap.
+        placement: where constants are put: a ``Placement``, or a function from the
+            description of a constant to one. It is asked for the first placeholder of
+            each name in a method; GRAPH for a form in which a value might be stored
+            means that it is not stored in that form. A scalar that has no op
+            (``1 - x``) is stored without a name then.
         keep: what must stay an op, for instance because a backend matches a pattern:
             a collection of op names, or a predicate on the description of the
             constant that would be made.
@@ -48,6 +58,7 @@ class SynthesizedConstantPolicy:
     max_bytes: Optional[int] = 1 << 20
     max_total_bytes: Union[int, str, None] = "auto"
     max_uniform_bytes: Optional[int] = 4096
+    placement: PlacementRule = Placement.PROGRAM
     keep: Optional[Keep] = None
     through_parameters: bool = False
 
@@ -68,11 +79,32 @@ class SynthesizedConstantPolicy:
                 "SynthesizedConstantPolicy.keep must be a collection of op names, a "
                 f"predicate or None, got {self.keep!r}"
             )
+        if not isinstance(self.placement, Placement) and not callable(self.placement):
+            raise TypeError(
+                "SynthesizedConstantPolicy.placement must be a Placement or a function "
+                f"that returns one, got {self.placement!r}"
+            )
         if not isinstance(self.through_parameters, bool):
             raise TypeError(
                 "SynthesizedConstantPolicy.through_parameters must be a bool, got "
                 f"{self.through_parameters!r}"
             )
+
+    def place(self, constant: "SynthesizedConstant") -> Placement:
+        """Returns where a constant is put.
+
+        Raises:
+            TypeError: the function in ``placement`` returned something else.
+        """
+        if isinstance(self.placement, Placement):
+            return self.placement
+        chosen = self.placement(constant)
+        if not isinstance(chosen, Placement):
+            raise TypeError(
+                "SynthesizedConstantPolicy.placement must return a Placement, but for "
+                f"{constant.name} it returned {chosen!r}"
+            )
+        return chosen
 
 
 def _check_limit(name: str, value: Any) -> None:

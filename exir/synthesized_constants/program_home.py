@@ -7,7 +7,7 @@
 """Constants of a whole program: placeholders, signature and constants table."""
 
 import dataclasses
-from typing import AbstractSet, Optional, Tuple
+from typing import AbstractSet, Optional, Sequence, Tuple
 
 import torch
 from executorch.exir.synthesized_constants.recipe import (
@@ -34,10 +34,18 @@ from torch.fx import Node
 
 
 class ProgramHome:
-    """Takes in constants for the graph of a program."""
+    """Takes in constants for the graph of a program.
 
-    def __init__(self, program: ExportedProgram) -> None:
+    Args:
+        program: Modified in-place.
+        programs: all methods, it among them; a name stands for the same bytes in all.
+    """
+
+    def __init__(
+        self, program: ExportedProgram, programs: Sequence[ExportedProgram]
+    ) -> None:
         self._program = program
+        self._programs = programs
         self._fake_mode = _fake_mode(program)
 
     def add(
@@ -75,9 +83,8 @@ class ProgramHome:
 
     def _free_name(self, tensor: torch.Tensor, constant: SynthesizedConstant) -> str:
         """The constant's name, or a longer one if other bytes have it."""
-        taken = {**self._program.state_dict, **self._program.constants}
         name, digits = constant.name, 8
-        while name in taken and not _same_tensor(taken[name], tensor):
+        while self._is_taken(name, tensor):
             digits += 8
             longer = constant_name(
                 constant.op,
@@ -88,6 +95,14 @@ class ProgramHome:
             )
             name = longer if longer != name else name + "_"
         return name
+
+    def _is_taken(self, name: str, tensor: torch.Tensor) -> bool:
+        return any(
+            name in program.state_dict
+            or name in program.constants
+            and not _same_tensor(program.constants[name], tensor)
+            for program in self._programs
+        )
 
     def _place(self) -> Tuple[int, Optional[Node]]:
         """Where constants go: before the first user input, or after all placeholders

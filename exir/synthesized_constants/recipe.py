@@ -7,9 +7,10 @@
 """What a synthesized constant is: the description that travels on its placeholder."""
 
 from dataclasses import dataclass
-from typing import Any, Optional, Tuple, Union
+from typing import Any, Iterator, Optional, Tuple, Union
 
 import torch
+from executorch.exir.synthesized_constants.placement import Placement
 from torch.export import ExportedProgram
 
 #: Key of the description in ``placeholder.meta``.
@@ -52,6 +53,8 @@ class SynthesizedConstant:
         fill_value: the element if all elements are equal in all bits, else None.
         source: line of the model that the op came from, "" if unknown.
         module: path of the module that it came from, "" for the root or if unknown.
+        method: name of the method, "" if unknown.
+        placement: where it is put; None until that is decided.
     """
 
     name: str
@@ -66,6 +69,8 @@ class SynthesizedConstant:
     fill_value: Union[bool, int, float, complex, None]
     source: str
     module: str
+    method: str = ""
+    placement: Optional[Placement] = None
 
 
 def is_synthesized_node(node: torch.fx.Node) -> bool:
@@ -96,6 +101,15 @@ def get_synthesized_constant(
         return known
     target = exported_program.graph_signature.inputs_to_synthesized_constants[node.name]
     return describe_tensor(target, exported_program.constants[target], node)
+
+
+def placed_constants(program: ExportedProgram) -> Iterator[SynthesizedConstant]:
+    """Yields the descriptions of the constants that have their place, also of those
+    that have become inputs, once for each placeholder."""
+    for node in program.graph.find_nodes(op="placeholder"):
+        constant = node.meta.get(META_KEY)
+        if constant is not None and constant.placement is not None:
+            yield constant
 
 
 def describe_tensor(

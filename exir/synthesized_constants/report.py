@@ -11,8 +11,9 @@ Reasons are data; printing them is the report's own business.
 
 import contextlib
 import contextvars
+import dataclasses
 from dataclasses import dataclass, field
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import Dict, Iterator, List, Mapping, Optional, Tuple
 
 from executorch.exir.synthesized_constants.recipe import SynthesizedConstant
 from tabulate import tabulate
@@ -49,6 +50,23 @@ class Report:
     entries: List[Entry] = field(default_factory=list)
     folded: int = 0
 
+    def place(self, constants: Mapping[str, SynthesizedConstant]) -> None:
+        """Takes over where constants were put.
+
+        Args:
+            constants: name that a constant had -> its description now.
+        """
+        for i, entry in enumerate(self.entries):
+            placed = constants.get(entry.constant.name) if entry.lifted else None
+            if placed is not None:
+                constant = dataclasses.replace(
+                    entry.constant,
+                    name=placed.name,
+                    method=placed.method,
+                    placement=placed.placement,
+                )
+                self.entries[i] = dataclasses.replace(entry, constant=constant)
+
     @property
     def lifted(self) -> List[SynthesizedConstant]:
         """The constants that were made, each name once."""
@@ -71,7 +89,7 @@ class Report:
         return title + summary + ("\n" + table if rows else "")
 
 
-_HEADERS = ("name", "value", "stored", "bytes", "fill", "uses", "source", "not lifted")
+_HEADERS = ("name", "value", "stored", "bytes", "fill", "uses", "where", "source", "not lifted")
 
 
 def _row(entry: Entry) -> Tuple[str, ...]:
@@ -84,6 +102,7 @@ def _row(entry: Entry) -> Tuple[str, ...]:
         str(c.stored_bytes) if entry.lifted else "",
         "" if c.fill_value is None else str(c.fill_value),
         str(entry.uses) if entry.lifted else "",
+        repr(c.placement).partition(".")[2] if c.placement else "",
         c.source,
         entry.reason,
     )

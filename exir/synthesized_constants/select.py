@@ -38,13 +38,19 @@ PRICES = (1e-9, *(10.0**e for e in range(-7, 1)), 1e3)
 Dims = Tuple[int, ...]
 
 
+#: Whether the value of a node must not be stored in these sizes.
+Forbids = Callable[[Analysis, Node, Dims], bool]
+
+
 @dataclass(frozen=True)
 class Limits:
-    """Limits in bytes of what is stored; None is no limit."""
+    """Limits in bytes of what is stored, and what must not be stored at all; None is
+    no limit."""
 
     constant: Optional[int]
     uniform: Optional[int]
     total: Optional[int]
+    forbids: Optional[Forbids] = None
 
 
 @dataclass
@@ -175,6 +181,9 @@ class _Problem:
         if _exceeds(size, self.limits.constant):
             return math.inf
         if fact.uniform and elements > 1 and _exceeds(size, self.limits.uniform):
+            return math.inf
+        forbids = self.limits.forbids
+        if forbids is not None and forbids(self.analysis, node, tuple(dims)):  # type: ignore[arg-type]
             return math.inf
         return size
 

@@ -11,7 +11,10 @@ EDITS = [
         owner="",
         anchor="from executorch.exir._serialize.padding import aligned_size, pad_to, padding_required\n",
         text="""
-from executorch.exir.synthesized_constants.named_data import append_named_constants
+from executorch.exir.synthesized_constants.named_data import (
+    append_named_constants,
+    own_named_data,
+)
 """,
         why="What serialization does for a synthesized constant.",
     ),
@@ -32,14 +35,19 @@ from executorch.exir.synthesized_constants.named_data import append_named_consta
     ),
     Replace(
         owner="serialize_pte_binary",
+        anchor="pte_file.named_data.buffers, pte_file.named_data.pte_data",
+        replacement="""pte_file.named_data.buffers,
+            own_named_data(pte_file, constant_tensor_alignment),""",
+        why="What a delegate and the constant segment both have is stored once.",
+    ),
+    Replace(
+        owner="serialize_pte_binary",
         anchor="""        segments_data.append(segment.data)
 
 """,
         replacement="""        segments_data.append(segment.data)
 
-    append_named_constants(
-        program, pte_file.program.constant_buffer, pte_file.named_constants
-    )
+    append_named_constants(program, pte_file, constant_tensor_alignment)
 
 """,
         why="A name costs a segment entry over the bytes that are there, no copy.",

@@ -9,6 +9,13 @@ from executorch.torch_patches.edit import Insert, Replace
 EDITS = [
     Insert(
         owner="",
+        anchor="from executorch.exir.version import EXECUTORCH_SCHEMA_VERSION\n",
+        text="from executorch.exir.synthesized_constants.emit import names_in_program\n",
+        before=True,
+        why="What emission does for a synthesized constant.",
+    ),
+    Insert(
+        owner="",
         anchor="from dataclasses import dataclass",
         text=", field",
         why="A dict needs a default factory.",
@@ -28,7 +35,9 @@ EDITS = [
         owner="emit_program",
         anchor="        external_constant_map=program_state.external_constant_map,\n",
         replacement="""        external_constant_map=program_state.external_constant_map,
-        named_constant_map=program_state.named_constant_map,
+        named_constant_map=names_in_program(
+            program_state.named_constant_map, program_state.external_constant_map
+        ),
 """,
         why="Hands the names on to serialization.",
     ),

@@ -11,6 +11,7 @@ EDITS = [
         owner="",
         anchor="from executorch.exir.tensor import (\n    AddressSpaceOverflowException,",
         text="""from executorch.exir.synthesized_constants.emit import (
+    Home,
     name_synthesized_constant,
     restore_dim_order,
 )
@@ -21,9 +22,9 @@ EDITS = [
     Insert(
         owner="_ProgramState",
         anchor="    external_constant_map: Dict[str, Dict[str, int]] = field(default_factory=dict)\n",
-        text="""    # Constants that can be found by name in the PTE file.
-    # {fqn: index into constant_buffer}
-    named_constant_map: Dict[str, int] = field(default_factory=dict)
+        text="""    # Synthesized constants that can be found by name.
+    # {fqn: file and index into its buffers}
+    named_constant_map: Dict[str, Home] = field(default_factory=dict)
 """,
         why="Which constants have a name.",
     ),

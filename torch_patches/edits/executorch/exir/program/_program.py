@@ -14,8 +14,12 @@ EDITS = [
     lift_by_config,
     lift_tensor_attributes,
 )
+from executorch.exir.synthesized_constants.run_time_data import (
+    add_input_names,
+    add_named_constants,
+)
 """,
-        why="The pass.",
+        why="The pass, and what emission adds for it.",
     ),
     Replace(
         owner="lift_constant_tensor_pass",
@@ -75,5 +79,21 @@ EDITS = [
             lift_synthesized_constants=self.compile_config.lift_synthesized_constants,
         )""",
         why="The flag outlives the delegation.",
+    ),
+    Replace(
+        owner="ExecutorchProgramManager.__init__",
+        anchor="[Dict[str, Any]] = config_methods",
+        replacement="""[Dict[str, Any]] = add_input_names(
+            config_methods, execution_programs
+        )""",
+        why="An app asks the program for the names of its synthesized inputs.",
+    ),
+    Replace(
+        owner="ExecutorchProgramManager.__init__",
+        anchor="[NamedDataStoreOutput] = named_data",
+        replacement="""[NamedDataStoreOutput] = add_named_constants(
+            named_data, execution_programs
+        )""",
+        why="Default values of inputs, and names for constants that delegates took.",
     ),
 ]

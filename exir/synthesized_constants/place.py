@@ -1,0 +1,150 @@
+# Copyright (c) Meta Platforms, Inc. and affiliates.
+# All rights reserved.
+#
+# This source code is licensed under the BSD-style license found in the
+# LICENSE file in the root directory of this source tree.
+
+"""Fourth step: puts each constant of a program where the policy says.
+
+Placing is apart from lifting: it treats the scalars of ``1 - x``, which were never
+selected, as it treats all others. It decides once for a name in a method; a constant
+that has its place keeps it when the pass runs again.
+"""
+
+import dataclasses
+import re
+from typing import Dict, Iterable, List, Optional, Tuple
+
+from executorch.exir.synthesized_constants.inputs import make_input
+from executorch.exir.synthesized_constants.placement import Placement, Where
+from executorch.exir.synthesized_constants.policy import SynthesizedConstantPolicy
+from executorch.exir.synthesized_constants.recipe import (
+    get_synthesized_constant,
+    META_KEY,
+    placed_constants,
+    SynthesizedConstant,
+)
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+#: Key under which the emitter looks for the name of the file of a constant.
+_EMITTER_TAG = "constant_tag"
+#: The same for backends that can leave constants in a file (XNNPACK), in meta["custom"].
+_DELEGATE_TAG = "delegate_constant_tag"
+
+
+def place_constants(
+    program: ExportedProgram,
+    policy: SynthesizedConstantPolicy,
+    method: str,
+    programs: Iterable[ExportedProgram],
+) -> Dict[str, SynthesizedConstant]:
+    """Decides on the place of the constants that have none yet, and puts them there.
+
+    Args:
+        program: Modified in-place.
+        policy: says where.
+        method: the program's name, for the descriptions.
+        programs: all methods, whose names must not clash in a file.
+
+    Returns:
+        Name that a constant had -> its description now.
+
+    Raises:
+        TypeError: as ``SynthesizedConstantPolicy.place``.
+    """
+    done: Dict[str, SynthesizedConstant] = {}
+    for name, nodes in _unplaced(program).items():
+        constant = get_synthesized_constant(program, nodes[0])
+        assert constant is not None
+        constant = dataclasses.replace(constant, method=method)
+        placement = _settled(program, name) or policy.place(constant)
+        if placement.where is Where.GRAPH:  # there is no op that could stay
+            placement = Placement.program(named=False)
+        new_name = _free_name(name, placement, program, programs)
+        constant = dataclasses.replace(constant, name=new_name, placement=placement)
+        _rename(program, name, new_name, nodes)
+        for node in nodes:
+            known = node.meta.get(META_KEY, constant)
+            node.meta[META_KEY] = dataclasses.replace(
+                known, name=new_name, method=method, placement=placement
+            )
+        _carry_out(program, nodes, placement)
+        done[name] = constant
+    return done
+
+
+def _unplaced(program: ExportedProgram) -> Dict[str, List[Node]]:
+    """Placeholders without a place, by the target of the constant."""
+    targets = program.graph_signature.inputs_to_synthesized_constants
+    found: Dict[str, List[Node]] = {}
+    for node in program.graph.find_nodes(op="placeholder"):
+        if node.name in targets:
+            constant = node.meta.get(META_KEY)
+            if constant is None or constant.placement is None:
+                found.setdefault(targets[node.name], []).append(node)
+    return found
+
+
+def _settled(program: ExportedProgram, name: str) -> Optional[Placement]:
+    """The place that an earlier run gave to another placeholder of the constant."""
+    for constant in placed_constants(program):
+        if constant.name == name:
+            return constant.placement
+    return None
+
+
+def _carry_out(
+    program: ExportedProgram, nodes: List[Node], placement: Placement
+) -> None:
+    if placement.where is Where.INPUT:
+        make_input(program, nodes)
+    elif placement.where is Where.EXTERNAL:
+        for node in nodes:
+            node.meta[_EMITTER_TAG] = placement.tag
+            custom = node.meta.get("custom") or {}  # shared with other nodes
+            node.meta["custom"] = {**custom, _DELEGATE_TAG: placement.tag}
+
+
+# --- Names --------------------------------------------------------------------------
+
+
+def _free_name(
+    name: str,
+    placement: Placement,
+    program: ExportedProgram,
+    programs: Iterable[ExportedProgram],
+) -> str:
+    """The name, or a longer one if another method has it in another file: the runtime
+    refuses to open a program and data files that share a key."""
+    key = _file_of(placement)
+    if key is None:
+        return name
+    files = {
+        constant.name: other
+        for each in programs
+        if each is not program
+        for constant in placed_constants(each)
+        if constant.placement and (other := _file_of(constant.placement))
+    }
+    while files.get(name, key) != key:
+        name += "_" + re.sub(r"\W", "_", key[0] or "program")
+    return name
+
+
+def _file_of(placement: Placement) -> Optional[Tuple[Optional[str]]]:
+    """The file in which the name is a key, in a tuple: ``(None,)`` is the .pte. None if
+    it is a key in no file."""
+    return (placement.tag,) if placement.named else None
+
+
+def _rename(
+    program: ExportedProgram, name: str, new_name: str, nodes: List[Node]
+) -> None:
+    if new_name == name:
+        return
+    renamed = {node.name for node in nodes}
+    for spec in program.graph_signature.input_specs:
+        if spec.arg.name in renamed:
+            spec.target = new_name
+    program.constants[new_name] = program.constants.pop(name)
