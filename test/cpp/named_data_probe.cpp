@@ -13,8 +13,8 @@
 //   named_data_probe program.pte --init METHOD     loads a method; the delegate
 //       NamedDataProbe looks up the names in its blob, one a line
 //
-// Prints for each name a line: name, bytes, address modulo 64, content in hexadecimal
-// digits. A name that is not there gives its error code in place of the last three.
+// Prints for each name a line: name, size in bytes, content in hexadecimal digits. A name
+// that is not there gives "error" and its code in place of the last two.
 
 #include <cstdint>
 #include <cstdio>
@@ -55,11 +55,7 @@ void print(const NamedDataMap& map, const std::string& name) {
     return;
   }
   const auto* data = static_cast<const uint8_t*>(buffer->data());
-  std::printf(
-      "%s %zu %d ",
-      name.c_str(),
-      buffer->size(),
-      static_cast<int>(reinterpret_cast<uintptr_t>(data) % 64));
+  std::printf("%s %zu ", name.c_str(), buffer->size());
   for (size_t i = 0; i < buffer->size(); ++i) {
     std::printf("%02x", data[i]);
   }

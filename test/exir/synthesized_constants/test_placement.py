@@ -153,10 +153,10 @@ def test_each_name_gives_the_bytes_and_the_bytes_are_there_once() -> None:
 
 
 class Many(torch.nn.Module):
-    """Constants of 64 sizes, none of which is small enough to be hidden in padding."""
+    """Two constants of 32 bytes in each of twelve lines."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for i in range(64):
+        for i in range(12):
             x = x * torch.arange(i, i + 8) + torch.linspace(0, i + 1, 8)
         return x
 
@@ -167,7 +167,7 @@ def test_a_name_costs_at_most_160_bytes(delegate: bool) -> None:
     named = lower(module, delegate=delegate)
     unnamed = lower(module, Placement.program(named=False), delegate=delegate)
     count = len({c.name for c in named.constants})
-    assert count >= 100
+    assert count >= 20
     growth = len(named.pte) - len(unnamed.pte)
     print(f"{growth / count:.1f} bytes for each of {count} names")
     assert 0 < growth <= 160 * count
