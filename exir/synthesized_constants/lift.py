@@ -30,6 +30,7 @@ from executorch.exir.synthesized_constants.policy import (
 from executorch.exir.synthesized_constants.program_home import (
     ProgramHome,
     remove_unused_constants,
+    sync_output_names,
 )
 from executorch.exir.synthesized_constants.regions import lift_bodies
 from executorch.exir.synthesized_constants.report import Entry, publish, Report
@@ -146,6 +147,7 @@ def _lift(
     unused_before = {n for n in program.graph.nodes if not n.users}
     limits = lift_bodies(graph_module, analysis, keep, limits, home, report)
     lift_region(graph_module, analysis, limits, home, report)
+    sync_output_names(program)
     remove_unused_constants(program, except_for=unused_before)
     report.place(place_constants(program, policy, method, programs))
     graph_module.recompile()

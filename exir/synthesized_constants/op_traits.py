@@ -69,41 +69,52 @@ _POINTWISE = _COPIES | {
     "quantized_decomposed::quantize_per_tensor",
 }
 
-# Besides views: what only picks or moves elements of its first operand.
+# What only picks or moves elements of its first operand, views and their copies. The
+# tags do not tell: slice_scatter is tagged as a view too.
+_VIEWS = (
+    "_reshape_alias",
+    "_unsafe_view",
+    "alias",
+    "as_strided",
+    "detach",
+    "diagonal",
+    "expand",
+    "lift",
+    "lift_fresh",
+    "narrow",
+    "permute",
+    "reshape",
+    "select",
+    "slice",
+    "split",
+    "split_with_sizes",
+    "squeeze",
+    "t",
+    "tensor_split",
+    "transpose",
+    "unbind",
+    "unfold",
+    "unsqueeze",
+    "view",
+)
 _SELECTIONS = {
-    "aten::index",
-    "aten::gather",
-    "aten::index_select",
+    *(f"aten::{name}{copy}" for name in _VIEWS for copy in ("", "_copy")),
+    "aten::channel_shuffle",
     "aten::embedding",
     "aten::flip",
-    "aten::roll",
-    "aten::rot90",
-    "aten::repeat",
-    "aten::tile",
-    "aten::repeat_interleave",
-    "aten::take",
-    "aten::take_along_dim",
-    "aten::reshape",
-    "aten::_unsafe_view",
-    "aten::_reshape_copy",
+    "aten::gather",
+    "aten::index",
+    "aten::index_select",
     "aten::pixel_shuffle",
     "aten::pixel_unshuffle",
-    "aten::channel_shuffle",
+    "aten::repeat",
+    "aten::repeat_interleave",
+    "aten::roll",
+    "aten::rot90",
+    "aten::take",
+    "aten::take_along_dim",
+    "aten::tile",
     "aten::_unsafe_index",
-}
-
-# Tagged as views, but what they return is computed from the elements.
-_NOT_SELECTIONS = {
-    "aten::_conj",
-    "aten::_conj_copy",
-    "aten::_neg_view",
-    "aten::_neg_view_copy",
-    "aten::imag",
-    "aten::real",
-    "aten::view_as_complex",
-    "aten::view_as_complex_copy",
-    "aten::view_as_real",
-    "aten::view_as_real_copy",
 }
 
 
@@ -138,9 +149,7 @@ def classify(target: Any) -> OpClass:
         return OpClass.FILL
     if name in _POINTWISE or torch.Tag.pointwise in op.tags:
         return OpClass.POINTWISE
-    if name in _NOT_SELECTIONS or op._overloadname == "dtype":
-        return OpClass.FUNCTION
-    if name in _SELECTIONS or torch.Tag.view_copy in op.tags or op.is_view:
+    if name in _SELECTIONS and op._overloadname != "dtype":
         return OpClass.SELECTION
     return OpClass.FUNCTION
 

@@ -6,8 +6,10 @@
 
 """What partitioning does for a synthesized constant."""
 
+import torch
 from executorch.exir.synthesized_constants.recipe import is_synthesized_constant
 from torch.export import ExportedProgram
+from torch.fx import Node
 
 
 def tag_synthesized_constants(exported_program: ExportedProgram) -> None:
@@ -22,5 +24,15 @@ def tag_synthesized_constants(exported_program: ExportedProgram) -> None:
         if not is_synthesized_constant(exported_program, node):
             continue
         tags = {user.meta.get("delegation_tag") for user in node.users}
-        if len(tags) == 1 and None not in tags:
+        if len(tags) == 1 and None not in tags and not _decides_rank(node):
             node.meta.setdefault("delegation_tag", tags.pop())
+
+
+def _decides_rank(node: Node) -> bool:
+    """XNNPACK's serializer gives a static tensor of rank 0 one dimension. The result
+    of an op over it and another tensor of rank 0 then has rank 1, which the delegate
+    refuses to hand to a tensor of rank 0."""
+    return node.meta["val"].dim() == 0 and any(
+        isinstance(user.meta.get("val"), torch.Tensor) and user.meta["val"].dim() == 0
+        for user in node.users
+    )

@@ -163,6 +163,15 @@ def remove_unused_constants(
             program.constants.pop(spec.target, None)
 
 
+def sync_output_names(program: ExportedProgram) -> None:
+    """Makes the output specs name the nodes that the graph returns."""
+    (outputs,) = program.graph.output_node().args
+    specs = program.graph_signature.output_specs
+    for node, spec in zip(outputs, specs):  # type: ignore[arg-type]
+        if isinstance(node, Node):
+            spec.arg.name = node.name
+
+
 def _fake_mode(program: ExportedProgram) -> FakeTensorMode:
     values = [
         n.meta["val"]

@@ -17,6 +17,6 @@ EDITS = [
         owner="_create_stateful_graph_module",
         anchor="in ep.graph_signature.lifted_tensor_constants:",
         replacement="in dict.fromkeys(\n        ep.graph_signature.lifted_tensor_constants\n    ):",
-        why="Several placeholders may stand for one synthesized constant.",
+        why="Several placeholders may stand for one constant.",
     ),
 ]
