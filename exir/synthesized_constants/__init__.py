@@ -21,6 +21,7 @@ from executorch.exir.synthesized_constants.lift import (  # noqa: E402
 )
 from executorch.exir.synthesized_constants.placement import Placement  # noqa: E402
 from executorch.exir.synthesized_constants.policy import (  # noqa: E402
+    default_policy,
     SynthesizedConstantPolicy,
 )
 from executorch.exir.synthesized_constants.reader import (  # noqa: E402
@@ -39,6 +40,7 @@ from executorch.exir.synthesized_constants.report import (  # noqa: E402
 
 __all__ = [
     "collect_reports",
+    "default_policy",
     "get_synthesized_constant",
     "InvalidProgramError",
     "is_synthesized_constant",
