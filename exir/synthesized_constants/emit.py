@@ -11,6 +11,7 @@ from typing import Dict, Mapping, NamedTuple, Optional
 import torch
 from executorch.exir.error import ExportError, ExportErrorType
 from executorch.exir.schema import EValue, ExtraTensorInfo, Tensor, TensorDataLocation
+from executorch.exir.synthesized_constants.placement import Where
 from executorch.exir.synthesized_constants.recipe import description_of
 from executorch.exir.tensor import TensorSpec
 from torch.export import ExportGraphSignature
@@ -28,12 +29,24 @@ class Home(NamedTuple):
     index: int
 
 
-def restore_dim_order(node: torch.fx.Node, spec: TensorSpec) -> None:
+def file_of_constant(node: torch.fx.Node) -> Optional[str]:
+    """Returns the name of the file that the constant of a placeholder goes to, None for
+    the .pte."""
+    known = description_of(node)
+    placement = known and known.placement
+    if placement and placement.where is Where.EXTERNAL:
+        return placement.tag
+    return node.meta.get("constant_tag")
+
+
+def restore_dim_order(node: torch.fx.Node, spec: object) -> None:
     """Sets the dim order that the pass decided on. Strides of a dimension of size 1
     mean nothing, so the emitter cannot tell ``[1, 1, 1, 1]`` in channels_last from
     the default, but kernels compare dim orders literally."""
     known = description_of(node)
-    if known is not None and tuple(spec.shape) == known.stored_shape:
+    if not isinstance(spec, TensorSpec) or known is None:
+        return
+    if tuple(spec.shape) == known.stored_shape:
         spec.dim_order = known.dim_order
 
 
@@ -64,7 +77,7 @@ def name_synthesized_constant(
         tensor.extra_tensor_info = ExtraTensorInfo(
             fully_qualified_name=name, location=TensorDataLocation.SEGMENT
         )
-    home = Home(node.meta.get("constant_tag"), tensor.data_buffer_idx)
+    home = Home(file_of_constant(node), tensor.data_buffer_idx)
     if homes.setdefault(name, home) != home:
         raise _clash(name)
 
@@ -88,7 +101,7 @@ def names_in_program(
 
 
 def _is_named(node: torch.fx.Node) -> bool:
-    known = node.meta.get(META_KEY)
+    known = description_of(node)
     return known is None or known.placement is None or known.placement.named
 
 

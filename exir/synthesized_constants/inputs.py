@@ -89,12 +89,15 @@ def _extend_call(program: ExportedProgram, name: str, node_name: str) -> None:
     root, *rest = program.module_call_graph
     signature = root.signature
     if signature is not None:
+        inputs = list(signature.inputs)
+        if inputs:  # torch.export leaves them out for the root
+            inputs.append(TensorArgument(node_name))
         forward_arg_names = signature.forward_arg_names
         if forward_arg_names is not None:
             forward_arg_names = [*forward_arg_names, name]
         signature = dataclasses.replace(
             signature,
-            inputs=[*signature.inputs, TensorArgument(node_name)],
+            inputs=inputs,
             in_spec=_with_keyword(signature.in_spec, name),
             forward_arg_names=forward_arg_names,
         )

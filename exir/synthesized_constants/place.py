@@ -19,6 +19,7 @@ from executorch.exir.synthesized_constants.inputs import make_input
 from executorch.exir.synthesized_constants.placement import Placement, Where
 from executorch.exir.synthesized_constants.policy import SynthesizedConstantPolicy
 from executorch.exir.synthesized_constants.recipe import (
+    description_of,
     get_synthesized_constant,
     META_KEY,
     placed_constants,
@@ -27,9 +28,8 @@ from executorch.exir.synthesized_constants.recipe import (
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-#: Key under which the emitter looks for the name of the file of a constant.
-_EMITTER_TAG = "constant_tag"
-#: The same for backends that can leave constants in a file (XNNPACK), in meta["custom"].
+#: Key in meta["custom"] under which a backend that can leave constants in a file (XNNPACK)
+#: looks for the file's name.
 _DELEGATE_TAG = "delegate_constant_tag"
 
 
@@ -65,12 +65,14 @@ def place_constants(
         constant = dataclasses.replace(constant, name=new_name, placement=placement)
         _rename(program, name, new_name, nodes)
         for node in nodes:
-            known = node.meta.get(META_KEY, constant)
+            known = description_of(node) or constant
             node.meta[META_KEY] = dataclasses.replace(
                 known, name=new_name, method=method, placement=placement
             )
-        _carry_out(program, nodes, placement)
+        if placement.where is Where.INPUT:
+            make_input(program, nodes)
         done[name] = constant
+    _tell_delegates(program)
     return done
 
 
@@ -80,7 +82,7 @@ def _unplaced(program: ExportedProgram) -> Dict[str, List[Node]]:
     found: Dict[str, List[Node]] = {}
     for node in program.graph.find_nodes(op="placeholder"):
         if node.name in targets:
-            constant = node.meta.get(META_KEY)
+            constant = description_of(node)
             if constant is None or constant.placement is None:
                 found.setdefault(targets[node.name], []).append(node)
     return found
@@ -94,14 +96,13 @@ def _settled(program: ExportedProgram, name: str) -> Optional[Placement]:
     return None
 
 
-def _carry_out(
-    program: ExportedProgram, nodes: List[Node], placement: Placement
-) -> None:
-    if placement.where is Where.INPUT:
-        make_input(program, nodes)
-    elif placement.where is Where.EXTERNAL:
-        for node in nodes:
-            node.meta[_EMITTER_TAG] = placement.tag
+def _tell_delegates(program: ExportedProgram) -> None:
+    """Repeats the name of the file where backends look for it. It is done at every run,
+    since a saved program does not keep it there. The emitter needs no help."""
+    for node in program.graph.find_nodes(op="placeholder"):
+        constant = get_synthesized_constant(program, node)
+        placement = constant and constant.placement
+        if placement and placement.where is Where.EXTERNAL:
             custom = node.meta.get("custom") or {}  # shared with other nodes
             node.meta["custom"] = {**custom, _DELEGATE_TAG: placement.tag}
 

@@ -87,6 +87,28 @@ class Placement:
         ``<tag>.ptd``; with ``stored=False`` it is in no file."""
         return cls(Where.INPUT, tag, stored)
 
+    def __str__(self) -> str:
+        """All that it says as text; see ``parse``."""
+        named = "" if self.named else " unnamed"
+        return self.where.value + named + (f" {self.tag}" if self.tag else "")
+
+    @classmethod
+    def parse(cls, text: str) -> "Placement":
+        """Returns the placement that ``str`` made a text of. What has a default may be
+        left out: ``external`` is ``Placement.EXTERNAL``.
+
+        Raises:
+            ValueError: the text is not one.
+        """
+        word, *rest = text.split(" ")
+        named = rest[:1] != ["unnamed"]
+        tags = rest if named else rest[1:]
+        places = {where.value: where for where in Where}
+        if word not in places or len(tags) > 1:
+            raise ValueError(f"not a placement: {text!r}")
+        default = DEFAULT_TAG if word == Where.EXTERNAL.value else None
+        return cls(places[word], tags[0] if tags else default, named)
+
     def __repr__(self) -> str:
         options = [] if self.tag in (None, DEFAULT_TAG) else [repr(self.tag)]
         if not self.named:

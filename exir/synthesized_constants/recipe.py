@@ -81,6 +81,7 @@ class SynthesizedConstant:
         values["dtype"] = str(self.dtype).removeprefix("torch.")
         if isinstance(self.fill_value, complex):
             values["fill_value"] = [self.fill_value.real, self.fill_value.imag]
+        values["placement"] = self.placement and str(self.placement)
         return json.dumps(values)
 
     @classmethod
@@ -99,6 +100,8 @@ class SynthesizedConstant:
                 values[name] = tuple(values[name])
             if isinstance(values["fill_value"], list):
                 values["fill_value"] = complex(*values["fill_value"])
+            if values["placement"] is not None:
+                values["placement"] = Placement.parse(values["placement"])
             return cls(**{f.name: values[f.name] for f in dataclasses.fields(cls)})
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(
@@ -152,7 +155,7 @@ def placed_constants(program: ExportedProgram) -> Iterator[SynthesizedConstant]:
     """Yields the descriptions of the constants that have their place, also of those
     that have become inputs, once for each placeholder."""
     for node in program.graph.find_nodes(op="placeholder"):
-        constant = node.meta.get(META_KEY)
+        constant = description_of(node)
         if constant is not None and constant.placement is not None:
             yield constant
 

@@ -29,8 +29,8 @@ from executorch.exir.synthesized_constants.layout import (
 from executorch.exir.synthesized_constants.placement import Placement
 from executorch.exir.synthesized_constants.recipe import (
     describe_tensor,
+    description_of,
     get_synthesized_constant,
-    META_KEY,
     SynthesizedConstant,
 )
 from executorch.exir.tensor import scalar_type_enum
@@ -110,7 +110,7 @@ def input_values(
     placeholders = program.graph.find_nodes(op="placeholder")
     values = synthesized_inputs(program)
     for node, (name, value) in zip(placeholders[-len(values) :], values.items()):
-        known = node.meta.get(META_KEY)
+        known = description_of(node)
         yield known or describe_tensor(name, value, node), value
 
 

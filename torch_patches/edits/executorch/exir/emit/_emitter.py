@@ -11,6 +11,7 @@ EDITS = [
         owner="",
         anchor="from executorch.exir.tensor import (\n    AddressSpaceOverflowException,",
         text="""from executorch.exir.synthesized_constants.emit import (
+    file_of_constant,
     Home,
     name_synthesized_constant,
     restore_dim_order,
@@ -30,9 +31,14 @@ EDITS = [
     ),
     Replace(
         owner="_TopLevelEmitter.placeholder",
-        anchor="spec.dim_order = dim_order_from_stride(spec.stride)",
-        replacement="""spec.dim_order = dim_order_from_stride(spec.stride)
-                restore_dim_order(self.node, spec)""",
+        anchor='self.node.meta.get("constant_tag", None)',
+        replacement="file_of_constant(self.node)",
+        why="The description of a synthesized constant says its file.",
+    ),
+    Replace(
+        owner="_TopLevelEmitter.placeholder",
+        anchor="        evalue = (\n",
+        replacement="        restore_dim_order(self.node, spec)\n        evalue = (\n",
         why="Strides of size-1 dimensions cannot tell the dim order of a shrunk constant.",
     ),
     Replace(
