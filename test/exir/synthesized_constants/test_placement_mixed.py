@@ -119,7 +119,8 @@ def test_a_bundled_program_verifies_its_cases(placement: Any) -> None:
     bundled = BundledProgram(placed.program, [MethodTestSuite("forward", cases)])
     data = serialize_from_bundled_program_to_flatbuffer(bundled)
     loaded = _load_bundled_program_from_buffer(data)
-    module = _load_for_executorch_from_bundled_program(loaded, *placed.ptd.values())
+    files = list(placed.ptd.values())  # the module does not keep them
+    module = _load_for_executorch_from_bundled_program(loaded, *files)
     assert_same(module.forward([X, *defaults]), Positions()(X))
     if not placed.ptd:  # the verifier takes no data file
         for i in range(len(cases)):
@@ -160,7 +161,7 @@ def losses(steps: int) -> Any:
 
 @pytest.mark.parametrize("placement", [Placement.PROGRAM, Placement.EXTERNAL, by_size])
 def test_a_training_program_takes_steps(tmp_path: Path, placement: Any) -> None:
-    program = _export_forward_backward(export(Regression(), (X, X)))
+    program = _export_forward_backward(export(Regression(), (X, X * 2)))
     placed = lower(
         program,
         placement,
