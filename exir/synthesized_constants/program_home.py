@@ -7,7 +7,7 @@
 """Constants of a whole program: placeholders, signature and constants table."""
 
 import dataclasses
-from typing import AbstractSet, Optional, Tuple
+from typing import AbstractSet, Tuple
 
 import torch
 from executorch.exir.synthesized_constants.recipe import (
@@ -39,6 +39,7 @@ class ProgramHome:
     def __init__(self, program: ExportedProgram) -> None:
         self._program = program
         self._fake_mode = _fake_mode(program)
+        self._position, self._before = _place(program)
 
     def add(
         self, tensor: torch.Tensor, constant: SynthesizedConstant, like: Node
@@ -49,21 +50,21 @@ class ProgramHome:
             constant = dataclasses.replace(constant, name=name)
         program = self._program
         program.constants[name] = tensor
-        position, before = self._place()
-        with program.graph.inserting_before(before):
+        with program.graph.inserting_before(self._before):
             node = program.graph.placeholder(placeholder_name(constant))
         node.target = node.name  # exir looks inputs up by either
         node.meta = inherited_meta(like)
         node.meta["val"] = self._fake_mode.from_tensor(tensor, static_shapes=True)
         node.meta[META_KEY] = constant
         program.graph_signature.input_specs.insert(
-            position,
+            self._position,
             InputSpec(
                 InputKind.SYNTHESIZED_CONSTANT,
                 TensorArgument(node.name),
                 target=name,
             ),
         )
+        self._position += 1
         return node, constant
 
     def add_literal(self, tensor: torch.Tensor, like: Node) -> Node:
@@ -75,9 +76,8 @@ class ProgramHome:
 
     def _free_name(self, tensor: torch.Tensor, constant: SynthesizedConstant) -> str:
         """The constant's name, or a longer one if other bytes have it."""
-        taken = {**self._program.state_dict, **self._program.constants}
         name, digits = constant.name, 8
-        while name in taken and not _same_tensor(taken[name], tensor):
+        while not self._fits(name, tensor):
             digits += 8
             longer = constant_name(
                 constant.op,
@@ -89,18 +89,26 @@ class ProgramHome:
             name = longer if longer != name else name + "_"
         return name
 
-    def _place(self) -> Tuple[int, Optional[Node]]:
-        """Where constants go: before the first user input, or after all placeholders
-        if there is none. Returns the index among the inputs and the node there."""
-        specs = self._program.graph_signature.input_specs
-        position = next(
-            (i for i, s in enumerate(specs) if s.kind == InputKind.USER_INPUT),
-            len(specs),
+    def _fits(self, name: str, tensor: torch.Tensor) -> bool:
+        if name in self._program.state_dict:
+            return False
+        return name not in self._program.constants or _same_tensor(
+            self._program.constants[name], tensor
         )
-        nodes = iter(self._program.graph.nodes)
-        for _ in range(position):
-            next(nodes)
-        return position, next(nodes)
+
+
+def _place(program: ExportedProgram) -> Tuple[int, Node]:
+    """Where constants go: before the first user input, or after all placeholders if
+    there is none. Returns the index among the inputs and the node there."""
+    specs = program.graph_signature.input_specs
+    position = next(
+        (i for i, s in enumerate(specs) if s.kind == InputKind.USER_INPUT),
+        len(specs),
+    )
+    nodes = iter(program.graph.nodes)
+    for _ in range(position):
+        next(nodes)
+    return position, next(nodes)
 
 
 def remove_unused_constants(
@@ -138,9 +146,8 @@ def remove_unused_constants(
         if spec.kind in removable and spec.target not in kept_targets:
             program.graph.erase_node(node)
             removed.append(spec)
-    signature.input_specs[:] = [
-        s for s in signature.input_specs if not any(s is r for r in removed)
-    ]
+    gone = {id(spec) for spec in removed}
+    signature.input_specs[:] = [s for s in signature.input_specs if id(s) not in gone]
     in_use = {spec.target for spec in signature.input_specs}
     for spec in removed:
         if spec.target not in in_use:
