@@ -81,10 +81,33 @@ class Analysis:
     def _value_or_values(self, node: Node) -> Any:
         if node in self.literals:
             return self.literals[node]
-        fact = self.known[node]
-        if fact.value is not None:
-            return fact.value
-        again = _evaluate(node, self._value_or_values, lambda _: True)
+        value = self.known[node].value
+        return value if value is not None else self._compute_again(node)
+
+    def _compute_again(self, node: Node) -> Any:
+        """Evaluates a dropped value and the dropped values before it, each of which is
+        held only until its last user here is done. Chains may be long: no recursion.
+        """
+        missing, stack = {node}, [node]
+        while stack:
+            for operand in stack.pop().all_input_nodes:
+                if operand in self.known and self.known[operand].value is None:
+                    if operand not in missing:
+                        missing.add(operand)
+                        stack.append(operand)
+        order = sorted(missing, key=lambda n: self.known[n].index)
+        last_use = {n: user for user in order for n in user.all_input_nodes}
+        values: Dict[Node, Any] = {}
+        for current in order:
+            values[current] = _evaluate(
+                current,
+                lambda n: values[n] if n in values else self._value_or_values(n),
+                lambda _: True,
+            )
+            for operand in current.all_input_nodes:
+                if last_use[operand] is current:
+                    values.pop(operand, None)
+        again = values[node]
         assert not isinstance(again, Unknown), f"{node} is known no longer: {again}"
         return again
 
@@ -94,14 +117,16 @@ class Fact:
     """A known value, as far as choosing what to store needs it.
 
     Attributes:
+        index: position among the known values; operands come before users.
         shape: of the value.
-        dtype: of the value.
+        dtype: of the value; None for a node with several results.
         data_shape: shape of the compact tensor; () for a node with several results.
         uniform: whether all elements are equal in all bits.
         value: the compact value, or a list of them for a node with several results;
             None once it was dropped.
     """
 
+    index: int
     shape: Tuple[Any, ...]
     dtype: Optional[torch.dtype]
     data_shape: Tuple[int, ...]
@@ -149,7 +174,7 @@ def analyse(
         if isinstance(outcome, Unknown):
             result.unknown[node] = outcome
         else:
-            result.known[node] = _fact(outcome)
+            result.known[node] = _fact(len(result.known), outcome)
             waiting[node] = len(node.users)
         for operand in node.all_input_nodes:
             if operand in waiting:
@@ -202,7 +227,7 @@ def _add_attribute(
     if mutated or not is_plain_tensor(tensor):
         result.unknown[node] = Unknown.MUTATED if mutated else Unknown.NOT_A_TENSOR
         return
-    result.known[node] = _fact(literal(tensor))
+    result.known[node] = _fact(len(result.known), literal(tensor))
 
 
 def literal(tensor: torch.Tensor) -> CompactValue:
@@ -225,13 +250,12 @@ def is_plain_tensor(value: Any) -> bool:
     )
 
 
-def _fact(value: Any) -> Fact:
+def _fact(index: int, value: Any) -> Fact:
     if isinstance(value, CompactValue):
         data = value.data
-        return Fact(
-            value.shape, data.dtype, tuple(data.shape), value.uniform, value
-        )
-    return Fact((), None, (), False, value)
+        shape = tuple(data.shape)
+        return Fact(index, value.shape, data.dtype, shape, value.uniform, value)
+    return Fact(index, (), None, (), False, value)
 
 
 def _drop_if_large(fact: Fact) -> None:

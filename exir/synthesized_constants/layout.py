@@ -26,7 +26,12 @@ def dim_order_of(value: torch.Tensor) -> Tuple[int, ...]:
     default = tuple(range(value.dim()))
     if any(isinstance(s, int) and s == 0 for s in value.stride()):
         return default
-    order = tuple(int(d) for d in dim_order_from_stride(value.stride()))
+    strides = value.stride()
+    if all(isinstance(s, int) for s in strides):
+        # What dim_order_from_stride gives, which makes a class at each call.
+        order = tuple(sorted(default, key=lambda d: strides[d], reverse=True))
+    else:
+        order = tuple(int(d) for d in dim_order_from_stride(strides))
     return order if order == _CHANNELS_LAST else default
 
 

@@ -7,7 +7,7 @@
 """Constants of a whole program: placeholders, signature and constants table."""
 
 import dataclasses
-from typing import AbstractSet, Optional, Sequence, Tuple
+from typing import AbstractSet, Sequence, Tuple
 
 import torch
 from executorch.exir.synthesized_constants.recipe import (
@@ -47,6 +47,7 @@ class ProgramHome:
         self._program = program
         self._programs = programs
         self._fake_mode = _fake_mode(program)
+        self._position, self._before = _place(program)
 
     def add(
         self, tensor: torch.Tensor, constant: SynthesizedConstant, like: Node
@@ -57,21 +58,21 @@ class ProgramHome:
             constant = dataclasses.replace(constant, name=name)
         program = self._program
         program.constants[name] = tensor
-        position, before = self._place()
-        with program.graph.inserting_before(before):
+        with program.graph.inserting_before(self._before):
             node = program.graph.placeholder(placeholder_name(constant))
         node.target = node.name  # exir looks inputs up by either
         node.meta = inherited_meta(like)
         node.meta["val"] = self._fake_mode.from_tensor(tensor, static_shapes=True)
         node.meta[META_KEY] = constant
         program.graph_signature.input_specs.insert(
-            position,
+            self._position,
             InputSpec(
                 InputKind.SYNTHESIZED_CONSTANT,
                 TensorArgument(node.name),
                 target=name,
             ),
         )
+        self._position += 1
         return node, constant
 
     def add_literal(self, tensor: torch.Tensor, like: Node) -> Node:
@@ -84,7 +85,7 @@ class ProgramHome:
     def _free_name(self, tensor: torch.Tensor, constant: SynthesizedConstant) -> str:
         """The constant's name, or a longer one if other bytes have it."""
         name, digits = constant.name, 8
-        while self._is_taken(name, tensor):
+        while not self._fits(name, tensor):
             digits += 8
             longer = constant_name(
                 constant.op,
@@ -96,26 +97,29 @@ class ProgramHome:
             name = longer if longer != name else name + "_"
         return name
 
-    def _is_taken(self, name: str, tensor: torch.Tensor) -> bool:
-        return any(
-            name in program.state_dict
-            or name in program.constants
-            and not _same_tensor(program.constants[name], tensor)
+    def _fits(self, name: str, tensor: torch.Tensor) -> bool:
+        return all(
+            name not in program.state_dict
+            and (
+                name not in program.constants
+                or _same_tensor(program.constants[name], tensor)
+            )
             for program in self._programs
         )
 
-    def _place(self) -> Tuple[int, Optional[Node]]:
-        """Where constants go: before the first user input, or after all placeholders
-        if there is none. Returns the index among the inputs and the node there."""
-        specs = self._program.graph_signature.input_specs
-        position = next(
-            (i for i, s in enumerate(specs) if s.kind == InputKind.USER_INPUT),
-            len(specs),
-        )
-        nodes = iter(self._program.graph.nodes)
-        for _ in range(position):
-            next(nodes)
-        return position, next(nodes)
+
+def _place(program: ExportedProgram) -> Tuple[int, Node]:
+    """Where constants go: before the first user input, or after all placeholders if
+    there is none. Returns the index among the inputs and the node there."""
+    specs = program.graph_signature.input_specs
+    position = next(
+        (i for i, s in enumerate(specs) if s.kind == InputKind.USER_INPUT),
+        len(specs),
+    )
+    nodes = iter(program.graph.nodes)
+    for _ in range(position):
+        next(nodes)
+    return position, next(nodes)
 
 
 def remove_unused_constants(
@@ -153,9 +157,8 @@ def remove_unused_constants(
         if spec.kind in removable and spec.target not in kept_targets:
             program.graph.erase_node(node)
             removed.append(spec)
-    signature.input_specs[:] = [
-        s for s in signature.input_specs if not any(s is r for r in removed)
-    ]
+    gone = {id(spec) for spec in removed}
+    signature.input_specs[:] = [s for s in signature.input_specs if id(s) not in gone]
     in_use = {spec.target for spec in signature.input_specs}
     for spec in removed:
         if spec.target not in in_use:

@@ -18,6 +18,9 @@ from torch.export import ExportedProgram
 #: Key of the description in ``placeholder.meta``.
 META_KEY = "synthesized_constant"
 
+#: Set on the placeholder of a control-flow op's body that a constant is handed to.
+BODY_META_KEY = "synthesized_constant_operand"
+
 #: Longer chains are cut, the last ops kept: the recipe is for reading and matching.
 MAX_CHAIN = 64
 
@@ -125,6 +128,12 @@ def is_synthesized_node(node: torch.fx.Node) -> bool:
     """Whether a placeholder was made by the pass, as far as its meta tells. Where
     there is a signature, ask ``is_synthesized_constant``."""
     return META_KEY in node.meta
+
+
+def is_bound_to_constant(node: torch.fx.Node) -> bool:
+    """Whether a node is the placeholder, in a body of a control-flow op, of a constant
+    that is handed in: the emitter binds it to the constant itself."""
+    return node.op == "placeholder" and BODY_META_KEY in node.meta
 
 
 def is_synthesized_constant(

@@ -17,7 +17,11 @@ from typing import Any, Callable, Dict, List, Tuple
 import torch
 from executorch.exir.synthesized_constants.analyse import analyse, Analysis
 from executorch.exir.synthesized_constants.compact import CompactValue
-from executorch.exir.synthesized_constants.recipe import META_KEY, SynthesizedConstant
+from executorch.exir.synthesized_constants.recipe import (
+    BODY_META_KEY,
+    META_KEY,
+    SynthesizedConstant,
+)
 from executorch.exir.synthesized_constants.report import Report
 from executorch.exir.synthesized_constants.rewrite import Home, inherited_meta, placeholder_name
 from executorch.exir.synthesized_constants.select import Limits
@@ -82,6 +86,7 @@ class _BodyHome:
             node.meta = inherited_meta(like)
             node.meta["val"] = outside.meta["val"]
             node.meta[META_KEY] = constant
+            node.meta[BODY_META_KEY] = True
             inside.append(node)
         return inside[self._body], constant
 

@@ -93,14 +93,15 @@ def rewrite(graph: Graph, analysis: Analysis, plan: Plan, home: Home) -> Rewritt
         plan: what to store and what to compute.
         home: where constants go.
     """
-    made = []
-    for node, dims in plan.stored.items():
-        users = [
-            (user, demands[node].use)
-            for user, demands in plan.demands.items()
-            if node in demands
-        ]
-        made.append(_store(graph, analysis, node, dims, users, home))
+    users: Dict[Node, List[Tuple[Node, Use]]] = {node: [] for node in plan.stored}
+    for user, demands in plan.demands.items():
+        for node, demand in demands.items():
+            if node in users:
+                users[node].append((user, demand.use))
+    made = [
+        _store(graph, analysis, node, dims, users[node], home)
+        for node, dims in plan.stored.items()
+    ]
     folded = _erase_dead(graph, analysis)
     return Rewritten(made, folded)
 
@@ -252,20 +253,17 @@ def _sha256(text: str) -> str:
 
 
 def _steps(analysis: Analysis, node: Node) -> Tuple[Step, ...]:
-    order: Dict[Node, None] = {}
-
-    def visit(root: Node) -> None:
-        stack = [(root, False)]
-        while stack:
-            current, done = stack.pop()
-            if done:
-                order[current] = None
-            elif current not in order and current in analysis.known:
-                stack.append((current, True))
-                stack += [(n, False) for n in reversed(current.all_input_nodes)]
-
-    visit(node)
-    chain = list(order)[-MAX_CHAIN:]
+    # The nearest ops first, so that a long chain costs no more than a short one.
+    found, queue = {node}, [node]
+    for current in queue:
+        for operand in current.all_input_nodes:
+            if operand in analysis.known and operand not in found:
+                if len(found) < MAX_CHAIN:
+                    found.add(operand)
+                    queue.append(operand)
+    chain = [node]
+    if node in analysis.known:
+        chain = sorted(found, key=lambda n: analysis.known[n].index)
     number = {n: i for i, n in enumerate(chain)}
 
     def text(argument: Any) -> str:

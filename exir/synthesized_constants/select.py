@@ -19,10 +19,11 @@ greedy fill over convex hulls); the tests compare with brute force.
 """
 
 import hashlib
+import heapq
 import math
 import operator
 from dataclasses import dataclass, field
-from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+from typing import Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 import networkx as nx
 import torch
@@ -34,6 +35,12 @@ from torch.fx import Graph, Node
 #: Prices in ops per byte at which a cut is computed: the first is as good as free, at
 #: the last an op is kept rather than a byte stored.
 PRICES = (1e-9, *(10.0**e for e in range(-7, 1)), 1e3)
+
+#: Larger connected parts are stored or computed as a whole when bytes are short.
+MOST_NODES_TO_CUT = 2000
+
+#: Parts that alone need more than this fraction (1 / n) of the budget are cut closely.
+WORTH_CUTTING = 16
 
 Dims = Tuple[int, ...]
 
@@ -200,34 +207,28 @@ class _Problem:
 
     def bytes_of(self, choices: Iterable[_Choice]) -> int:
         """Stored bytes of all choices together, each content once, less what dies."""
-        sizes: Dict[str, int] = {}
-        computed: Set[Node] = set()
+        ledger = _Ledger(self)
         for choice in choices:
-            computed |= choice.computed
-            for node, dims in choice.stored.items():
-                sizes[self._content(node, dims)] = int(self.size(node, dims))
-        dead: Dict[Node, int] = {}
-        for choice in choices:
-            for node in choice.stored:
-                for literal in self._dead_behind(node, computed):
-                    data = self.analysis.literals[literal].data
-                    dead[literal] = data.numel() * data.element_size()
-        return sum(sizes.values()) - sum(dead.values())
+            ledger.add(choice, 1)
+        return ledger.total
 
-    def _content(self, node: Node, dims: Dims) -> str:
+    def content(self, node: Node, dims: Dims) -> str:
+        """A key that is equal for equal stored forms."""
         if node not in self._digests:
             self._digests[node] = content_digest(self.analysis.value(node).data)
         return f"{self._digests[node]} {dims}"
 
-    def _dead_behind(self, node: Node, computed: Set[Node]) -> Set[Node]:
+    def dead_literals(self, choice: _Choice) -> Set[Node]:
+        """Literals that the stored values were made of and nothing uses any more."""
         found: Set[Node] = set()
-        stack, seen = [node], {node}
+        stack = list(choice.stored)
+        seen = set(stack)
         while stack:
             current = stack.pop()
             found.update(
                 literal
                 for literal in self.dying_literals(current)
-                if not any(user in computed for user in literal.users)
+                if not any(user in choice.computed for user in literal.users)
             )
             for operand in self.known_operands(current):
                 if operand not in seen:
@@ -260,17 +261,21 @@ class _Part:
         everything = self._store_all()
         return everything if everything is not None else self.cut(PRICES[0])
 
-    def cuts(self) -> List[_Choice]:
-        """The distinct cuts, from the one with the fewest bytes to that with the
-        fewest ops."""
-        found: List[_Choice] = []
-        for price in reversed(PRICES):
-            cut = self.cut(price)
-            if not found or (cut.ops < found[-1].ops and cut.bytes > found[-1].bytes):
-                found.append(cut)
-            elif cut.bytes <= found[-1].bytes and cut.ops <= found[-1].ops:
-                found[-1] = cut
-        return found
+    def ladder(self, budget: int) -> List[_Choice]:
+        """Ways to cut the part, from the one with the fewest bytes to that with the
+        fewest ops. Only a part that would take much of the budget is worth a closer
+        look than all or nothing."""
+        nothing = _Choice({}, set(self.nodes), sum(map(_weight, self.nodes)), 0)
+        found = [nothing, self.cheapest_in_ops()]
+        if found[1].bytes * WORTH_CUTTING > budget and len(self.nodes) > 1:
+            if len(self.nodes) <= MOST_NODES_TO_CUT:
+                found += [self.cut(price) for price in PRICES[1:]]
+        found.sort(key=lambda cut: (cut.bytes, cut.ops))
+        ladder: List[_Choice] = []
+        for cut in found:
+            if not ladder or cut.ops < ladder[-1].ops:
+                ladder.append(cut)
+        return ladder
 
     def _store_all(self) -> Optional[_Choice]:
         """Stores all that is used at run time, if nothing stands in the way."""
@@ -403,33 +408,64 @@ def content_digest(tensor: torch.Tensor) -> str:
     return digest.hexdigest()
 
 
+class _Ledger:
+    """Adds up the bytes of choices that share contents."""
+
+    def __init__(self, problem: _Problem) -> None:
+        self._problem = problem
+        self._counts: Dict[str, int] = {}
+        self.total = 0
+
+    def add(self, choice: _Choice, sign: int) -> None:
+        """Enters a choice (sign 1) or takes it out again (sign -1)."""
+        problem = self._problem
+        for node, dims in choice.stored.items():
+            key = problem.content(node, dims)
+            before = self._counts.get(key, 0)
+            self._counts[key] = before + sign
+            if 0 in (before, before + sign):
+                self.total += sign * int(problem.size(node, dims))
+        for literal in problem.dead_literals(choice):
+            data = problem.analysis.literals[literal].data
+            self.total -= sign * data.numel() * data.element_size()
+
+
 def _fill_knapsack(
     problem: _Problem, parts: Sequence[_Part], total: int
 ) -> List[_Choice]:
     """Starts with the fewest bytes and takes what removes most ops per byte, as long
     as it fits."""
-    ladders = [part.cuts() for part in parts]
+    ladders = [part.ladder(total) for part in parts]
     chosen = [0] * len(ladders)
-
-    def steps() -> List[Tuple[float, int, int]]:
-        found = []
-        for i, ladder in enumerate(ladders):
-            for j in range(chosen[i] + 1, len(ladder)):
-                now, then = ladder[chosen[i]], ladder[j]
-                gain = (now.ops - then.ops) / max(then.bytes - now.bytes, 1)
-                found.append((gain, i, j))
-        return sorted(found, reverse=True)
-
-    fits: Callable[[], bool] = lambda: (  # noqa: E731
-        problem.bytes_of([ladder[j] for ladder, j in zip(ladders, chosen)]) <= total
-    )
-    improved = True
-    while improved:
-        improved = False
-        for _, i, j in steps():
-            before, chosen[i] = chosen[i], j
-            if fits():
-                improved = True
-                break
-            chosen[i] = before
+    ledger = _Ledger(problem)
+    for ladder in ladders:
+        ledger.add(ladder[0], 1)
+    # Steps of one ladder get worse the higher they are only where it is convex; where
+    # it is not, the higher step comes first in the queue and the lower is skipped.
+    queue = [step for i in range(len(ladders)) for step in _steps(ladders[i], i, 0)]
+    heapq.heapify(queue)
+    while queue:
+        _, i, start, end = heapq.heappop(queue)
+        if start != chosen[i]:
+            continue
+        ledger.add(ladders[i][start], -1)
+        ledger.add(ladders[i][end], 1)
+        if ledger.total > total:
+            ledger.add(ladders[i][end], -1)
+            ledger.add(ladders[i][start], 1)
+            continue
+        chosen[i] = end
+        for step in _steps(ladders[i], i, end):
+            heapq.heappush(queue, step)
     return [ladder[j] for ladder, j in zip(ladders, chosen)]
+
+
+def _steps(
+    ladder: List[_Choice], index: int, start: int
+) -> List[Tuple[float, int, int, int]]:
+    """The ways up from one choice of a ladder, best first when sorted."""
+    now = ladder[start]
+    return [
+        ((then.ops - now.ops) / max(then.bytes - now.bytes, 1), index, start, end)
+        for end, then in enumerate(ladder[start + 1 :], start + 1)
+    ]

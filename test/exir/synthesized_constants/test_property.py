@@ -1,0 +1,85 @@
+# Copyright (c) Meta Platforms, Inc. and affiliates.
+# All rights reserved.
+#
+# This source code is licensed under the BSD-style license found in the
+# LICENSE file in the root directory of this source tree.
+
+"""Whatever runs and is right without the flag, runs and is right with it.
+
+``make fuzz`` runs the same test with many more examples (FUZZ_EXAMPLES).
+"""
+
+import os
+from typing import Any, List, Tuple
+
+import torch
+from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+from executorch.exir.synthesized_constants import SynthesizedConstantPolicy
+from executorch.exir.synthesized_constants.compact import bits
+from executorch.runtime import Runtime
+from hypothesis import event, given, HealthCheck, note, settings, strategies as st
+from random_programs import random_programs, RandomProgram
+
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "300"))
+
+POLICIES = (
+    SynthesizedConstantPolicy(),
+    SynthesizedConstantPolicy(
+        max_bytes=None, max_total_bytes=None, max_uniform_bytes=None
+    ),
+    SynthesizedConstantPolicy(max_bytes=16, max_total_bytes=40, max_uniform_bytes=0),
+    SynthesizedConstantPolicy(max_total_bytes=0),
+)
+
+
+def run(program: RandomProgram, flag: Any) -> List[torch.Tensor]:
+    """Lowers with the flag and runs on the stock runtime."""
+    exported = torch.export.export(program.module(), program.arguments())
+    config = EdgeCompileConfig(lift_synthesized_constants=flag)
+    lowered = to_edge_transform_and_lower(exported, compile_config=config)
+    buffer = lowered.to_executorch().buffer
+    method = Runtime.get().load_program(buffer).load_method("forward")
+    assert method is not None
+    return [x.clone() for x in method.execute(list(program.arguments()))]
+
+
+def differs(got: List[torch.Tensor], wanted: Tuple[torch.Tensor, ...]) -> str:
+    """Says what is not equal bit by bit, "" if nothing."""
+    for i, (a, b) in enumerate(zip(got, wanted)):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return f"output {i} is {a.dtype}{list(a.shape)}, not {b.dtype}{list(b.shape)}"
+        if not torch.equal(bits(a.contiguous()), bits(b.contiguous())):
+            return f"output {i} is {a}, not {b}"
+    return "" if len(got) == len(wanted) else f"{len(got)} outputs"
+
+
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+)
+@given(random_programs(), st.sampled_from(POLICIES))
+def test_lifting_never_makes_a_program_worse(
+    program: RandomProgram, policy: SynthesizedConstantPolicy
+) -> None:
+    note(f"{program}\n{policy}")
+    wanted = program.module()(*program.arguments())
+    try:
+        fault: Any = differs(run(program, policy), wanted)
+    except Exception as error:
+        fault = error
+    if not fault:
+        event("equal to eager")
+        return
+    try:
+        stock = differs(run(program, False), wanted)
+    except Exception as error:
+        event(f"stock fails too: {type(error).__name__}")
+        return
+    if stock:
+        event("stock is wrong too")
+        return
+    if isinstance(fault, Exception):
+        raise fault
+    raise AssertionError(fault)
