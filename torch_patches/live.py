@@ -202,18 +202,21 @@ def _additions(
         if not isinstance(cls, type):
             raise PatchError(f"{module.__name__} has no class {edit.owner}")
 
-    steps = []
+    # Methods first: the __init__ that a new field generates calls __post_init__ only
+    # if the class has one by then.
+    methods: List[Step] = []
+    steps: List[Step] = []
     for node in ast.parse(_dedent(edit.text)).body:
         if isinstance(node, ast.FunctionDef):
             code = _code_of(whole, f"{edit.owner}.{node.name}")
-            steps.append(_method(module, cls, node, code))
+            methods.append(_method(module, cls, node, code))
         elif isinstance(node, ast.AnnAssign) and dataclasses.is_dataclass(cls):
             steps.append(_field(module, cls, node))
         elif isinstance(node, ast.Assign) and issubclass(cls, enum.Enum):
             steps.append(_member(cls, node))
         else:
             raise PatchError(f"cannot add {ast.unparse(node)!r} to {edit.owner}")
-    return steps
+    return methods + steps
 
 
 def _dedent(text: str) -> str:
