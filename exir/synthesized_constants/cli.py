@@ -201,7 +201,9 @@ def _lower_file(
             edge = to_edge_transform_and_lower(
                 program,
                 partitioner=_BACKENDS[args.backend](),
-                compile_config=EdgeCompileConfig(lift_synthesized_constants=flag),
+                compile_config=EdgeCompileConfig(
+                    lift_synthesized_constants=flag  # type: ignore[call-arg]
+                ),
             )
             return edge.to_executorch(), reports
     except Exception as error:
@@ -260,18 +262,23 @@ def _inspect(args: argparse.Namespace) -> None:
 
 
 def _describe(name: str, tensor: torch.Tensor) -> _Row:
-    fill = fill_value(tensor)
-    if isinstance(fill, complex) or (
-        isinstance(fill, float) and not math.isfinite(fill)
-    ):
-        fill = str(fill)  # which JSON has no number for
     return _Row(
         name=name,
         shape=list(tensor.shape),
         dtype=str(tensor.dtype).replace("torch.", ""),
         bytes=tensor.nbytes,
-        fill=fill,
+        fill=_fill(tensor),
     )
+
+
+def _fill(tensor: torch.Tensor) -> Union[bool, int, float, str, None]:
+    """The element if all are equal; as text where JSON has no number for it."""
+    fill = fill_value(tensor)
+    if isinstance(fill, complex):
+        return str(fill)
+    if isinstance(fill, float) and not math.isfinite(fill):
+        return str(fill)
+    return fill
 
 
 @contextlib.contextmanager

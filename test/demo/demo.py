@@ -76,7 +76,9 @@ def lower_off_and_on(
             program = to_edge_transform_and_lower(
                 make(),
                 partitioner=list(partitioner),
-                compile_config=EdgeCompileConfig(lift_synthesized_constants=flag),
+                compile_config=EdgeCompileConfig(
+                    lift_synthesized_constants=flag  # type: ignore[call-arg]
+                ),
             ).to_executorch()
         costs.append(measure(program))
         cost = costs[-1].methods["forward"]

@@ -86,7 +86,9 @@ def lower(
         edge = to_edge_transform_and_lower(
             {name: copy.deepcopy(program) for name, program in programs.items()},
             partitioner=list(partitioner) if partitioner else None,
-            compile_config=EdgeCompileConfig(lift_synthesized_constants=flag),
+            compile_config=EdgeCompileConfig(
+                lift_synthesized_constants=flag  # type: ignore[call-arg]
+            ),
         )
         # Emission changes the graphs that it is given.
         executorch = copy.deepcopy(edge).to_executorch()
