@@ -97,7 +97,10 @@ def _parser() -> argparse.ArgumentParser:
     lower.add_argument("program", type=Path, help="a .pt2 file of torch.export.save")
     lower.add_argument("-o", "--output", type=Path, required=True, metavar="PTE")
     lower.add_argument(
-        "--backend", choices=sorted(_BACKENDS), default="xnnpack", help="default: xnnpack"
+        "--backend",
+        choices=sorted(_BACKENDS),
+        default="xnnpack",
+        help="default: xnnpack",
     )
     lower.add_argument(
         "--backward",
@@ -252,7 +255,10 @@ def _inspect(args: argparse.Namespace) -> None:
     elif rows:
         print(
             tabulate(
-                [("" if v is None else str(v) for v in vars(row).values()) for row in rows],
+                [
+                    ("" if v is None else str(v) for v in vars(row).values())
+                    for row in rows
+                ],
                 headers=list(vars(rows[0])),
                 disable_numparse=True,
             )

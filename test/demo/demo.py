@@ -152,7 +152,9 @@ def check_backward_outputs(check: Checks, stock: Lowered, lifted: Lowered) -> No
 
 
 def demo_backward(check: Checks) -> None:
-    print("== #15505: sigmoid(x).sum() and its backward, x f32[1, 512, 8192], XNNPACK\n")
+    print(
+        "== #15505: sigmoid(x).sum() and its backward, x f32[1, 512, 8192], XNNPACK\n"
+    )
     stock, lifted = lower_off_and_on(sigmoid_sum_with_backward, [XnnpackPartitioner()])
     for op in ("full_like", "expand_copy", "_to_dim_order_copy"):
         left = [k for k in lifted.cost.kernels if k.endswith("::" + op)]

@@ -85,7 +85,9 @@ delegate calls                0        0
 planned memory, bytes       384      256""",
         )
         x = torch.randn(4, 8)
-        method = Runtime.get().load_program(self.pte.read_bytes()).load_method("forward")
+        method = (
+            Runtime.get().load_program(self.pte.read_bytes()).load_method("forward")
+        )
         torch.testing.assert_close(method.execute([x])[0], Ramp()(x))
 
     def test_delegate_takes_constants_by_default(self):
@@ -167,12 +169,15 @@ class InspectTest(CliTest):
         self.assert_runs("lower", model, "-o", self.pte, "--backend", "none")
 
     def test_lists_constants(self):
-        self.assertExpectedInline(self.assert_runs("inspect", self.pte), """\
+        self.assertExpectedInline(
+            self.assert_runs("inspect", self.pte),
+            """\
 name                   shape    dtype    bytes    fill
 ---------------------  -------  -------  -------  ------
 arange_8_f32_47c4d89e  [8]      float32  32
 full_1x1_f32_9b5466e6  [1, 1]   float32  4        2.0
-""")
+""",
+        )
 
     def test_lists_constants_as_json(self):
         listed = json.loads(self.assert_runs("inspect", self.pte, "--json"))
@@ -203,7 +208,9 @@ full_1x1_f32_9b5466e6  [1, 1]   float32  4        2.0
 
         self.assert_runs("lower", self.save(Add(), torch.zeros(2)), "-o", self.pte)
         self.assertEqual(self.assert_runs("inspect", self.pte), "no named constants\n")
-        self.assertEqual(json.loads(self.assert_runs("inspect", self.pte, "--json")), [])
+        self.assertEqual(
+            json.loads(self.assert_runs("inspect", self.pte, "--json")), []
+        )
 
     def test_errors_are_one_line(self):
         text = self.directory / "text.pte"

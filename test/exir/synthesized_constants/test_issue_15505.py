@@ -53,7 +53,9 @@ x: USER_INPUT
 aten_sum_dim_int_list: LOSS_OUTPUT
 aten_mul_tensor_1: GRADIENT_TO_USER_INPUT target='arg0_1'""",
         )
-        self.assertExpectedInline(str(program.graph).strip(), """\
+        self.assertExpectedInline(
+            str(program.graph).strip(),
+            """\
 graph():
     %synth_full_1 : [num_users=1] = placeholder[target=synth_full_1]
     %synth_full_2 : [num_users=1] = placeholder[target=synth_full_2]
@@ -65,15 +67,19 @@ graph():
     %aten_sub_tensor : [num_users=1] = call_function[target=executorch.exir.dialects.edge._ops.aten.sub.Tensor](args = (%synth_full_2, %aten_alias_copy_default_1), kwargs = {})
     %aten_mul_tensor : [num_users=1] = call_function[target=executorch.exir.dialects.edge._ops.aten.mul.Tensor](args = (%aten_alias_copy_default_1, %aten_sub_tensor), kwargs = {})
     %aten_mul_tensor_1 : [num_users=1] = call_function[target=executorch.exir.dialects.edge._ops.aten.mul.Tensor](args = (%synth_full_1, %aten_mul_tensor), kwargs = {})
-    return (aten_sum_dim_int_list, aten_mul_tensor_1)""")
-        self.assertExpectedInline("\n".join(lowered.instructions()), """\
+    return (aten_sum_dim_int_list, aten_mul_tensor_1)""",
+        )
+        self.assertExpectedInline(
+            "\n".join(lowered.instructions()),
+            """\
 aten::sigmoid
 aten::alias_copy
 aten::sum
 aten::alias_copy
 aten::sub
 aten::mul
-aten::mul""")
+aten::mul""",
+        )
 
     def test_named_constants_are_read_back(self):
         lowered = lower(sigmoid_sum_with_backward())
@@ -87,7 +93,9 @@ aten::mul""")
     def test_delegates_take_the_constants(self):
         lowered = lower(sigmoid_sum_with_backward(), True, [XnnpackPartitioner()])
         program = lowered.edge.exported_program()
-        self.assertExpectedInline(str(program.graph).strip(), """\
+        self.assertExpectedInline(
+            str(program.graph).strip(),
+            """\
 graph():
     %x : [num_users=1] = placeholder[target=x]
     %lowered_module_0 : [num_users=1] = get_attr[target=lowered_module_0]
@@ -99,13 +107,17 @@ graph():
     %lowered_module_1 : [num_users=1] = get_attr[target=lowered_module_1]
     %executorch_call_delegate_1 : [num_users=1] = call_function[target=torch.ops.higher_order.executorch_call_delegate](args = (%lowered_module_1, %aten_alias_copy_default_1), kwargs = {})
     %getitem : [num_users=1] = call_function[target=operator.getitem](args = (%executorch_call_delegate_1, 0), kwargs = {})
-    return (aten_sum_dim_int_list, getitem)""")
-        self.assertExpectedInline("\n".join(lowered.instructions()), """\
+    return (aten_sum_dim_int_list, getitem)""",
+        )
+        self.assertExpectedInline(
+            "\n".join(lowered.instructions()),
+            """\
 XnnpackBackend
 aten::alias_copy
 aten::sum
 aten::alias_copy
-XnnpackBackend""")
+XnnpackBackend""",
+        )
         self.assertEqual([c.stored_bytes for c in lowered.lifted], [4, 4])
         self.assertEqual(read_synthesized_constants(lowered.executorch.buffer), {})
 
@@ -117,7 +129,9 @@ XnnpackBackend""")
             for node in graph_module.graph.nodes
             if node.op == "get_attr"
         ]
-        self.assertExpectedInline("\n".join(delegates).strip(), """\
+        self.assertExpectedInline(
+            "\n".join(delegates).strip(),
+            """\
 # inputs
 x: USER_INPUT
 
@@ -131,7 +145,8 @@ synth_full_2: SYNTHESIZED_CONSTANT target='full_f32_50ad3a94'
 aten_alias_copy_default_1: USER_INPUT
 
 # outputs
-aten_mul_tensor_1: USER_OUTPUT""")
+aten_mul_tensor_1: USER_OUTPUT""",
+        )
 
     def test_runs_like_eager(self):
         x = torch.randn(1, 5, 8)
@@ -150,7 +165,5 @@ aten_mul_tensor_1: USER_OUTPUT""")
             capture_output=True,
         )
         self.assertEqual(stock.returncode, 0, stock.stderr.decode())
-        lowered = lower(
-            sigmoid_sum_with_backward(), False, [XnnpackPartitioner()]
-        )
+        lowered = lower(sigmoid_sum_with_backward(), False, [XnnpackPartitioner()])
         self.assertEqual(stock.stdout, bytes(lowered.executorch.buffer))

@@ -53,15 +53,21 @@ class ReportTest(TestCase):
             ],
             folded=3,
         )
-        self.assertExpectedInline(str(report), """\
+        self.assertExpectedInline(
+            str(report),
+            """\
 Synthesized constants of forward: 1 lifted, 4 bytes stored, 3 ops folded
 name               value          stored    bytes    fill    uses    source                 not lifted
 -----------------  -------------  --------  -------  ------  ------  ---------------------  ------------
 full_1x1_f32_0     float32[2, ?]  [1, 1]    4        1.0     2       model.py:3 in forward
-aten.full.default  float32[2, ?]                                     model.py:3 in forward  too large""")
+aten.full.default  float32[2, ?]                                     model.py:3 in forward  too large""",
+        )
 
     def test_report_of_nothing_is_one_line(self):
-        self.assertExpectedInline(str(Report()), """Synthesized constants: 0 lifted, 0 bytes stored, 0 ops folded""")
+        self.assertExpectedInline(
+            str(Report()),
+            """Synthesized constants: 0 lifted, 0 bytes stored, 0 ops folded""",
+        )
 
     def test_counts_a_name_once(self):
         same = constant("full_1x1_f32_0")
