@@ -10,7 +10,6 @@ import json
 import subprocess
 import sys
 import tempfile
-import unittest
 from pathlib import Path
 
 import torch
