@@ -127,9 +127,7 @@ def _code_of(code: types.CodeType, owner: str) -> types.CodeType:
     return code
 
 
-def _live_functions(
-    module: types.ModuleType, owner: str
-) -> List[types.FunctionType]:
+def _live_functions(module: types.ModuleType, owner: str) -> List[types.FunctionType]:
     """The function objects behind the name ``owner``, under whatever wraps them."""
     *classes, name = owner.split(".")
     holder: Any = module
@@ -223,7 +221,9 @@ def _dedent(text: str) -> str:
     # textwrap.dedent would be misled by blank and continuation lines of docstrings
     lines = text.strip("\n").split("\n")
     indent = len(lines[0]) - len(lines[0].lstrip())
-    return "\n".join(line[indent:] if line[:indent].isspace() else line for line in lines)
+    return "\n".join(
+        line[indent:] if line[:indent].isspace() else line for line in lines
+    )
 
 
 def _method(
@@ -231,7 +231,9 @@ def _method(
 ) -> Step:
     def step() -> None:
         namespace: Dict[str, Any] = {}
-        snippet = compile(ast.Module([node], []), code.co_filename, "exec", dont_inherit=True)
+        snippet = compile(
+            ast.Module([node], []), code.co_filename, "exec", dont_inherit=True
+        )
         exec(snippet, vars(module), namespace)
         method = namespace[node.name]
         for function in _unwrap(method, set()):
@@ -294,7 +296,7 @@ def _field(module: types.ModuleType, cls: Any, node: ast.AnnAssign) -> Step:
                 delattr(cls, method)
         if (vars(cls).get("__doc__") or "").startswith(f"{cls.__name__}("):
             cls.__doc__ = None
-        dataclasses.dataclass(
+        dataclasses.dataclass(  # type: ignore[call-overload]
             cls,
             init=params.init,
             repr=params.repr,

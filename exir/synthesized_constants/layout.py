@@ -26,7 +26,7 @@ def dim_order_of(value: torch.Tensor) -> Tuple[int, ...]:
     default = tuple(range(value.dim()))
     if any(isinstance(s, int) and s == 0 for s in value.stride()):
         return default
-    order = tuple(int(d) for d in dim_order_from_stride(value.stride()))
+    order = tuple(int(d) for d in dim_order_from_stride(value.stride()))  # type: ignore[arg-type]
     return order if order == _CHANNELS_LAST else default
 
 
