@@ -11,9 +11,13 @@ from pathlib import Path
 
 import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-from executorch.exir.synthesized_constants import read_synthesized_constants
+from executorch.exir import EdgeCompileConfig, to_edge
+from executorch.exir.synthesized_constants import (
+    collect_reports,
+    read_synthesized_constants,
+)
 from expecttest import TestCase
-from helpers import assert_runs_like, lower
+from helpers import assert_runs_like, lower, Lowered
 from torch.export import export, ExportedProgram
 from torch.export.experimental import _export_forward_backward
 
@@ -147,6 +151,32 @@ aten_alias_copy_default_1: USER_INPUT
 # outputs
 aten_mul_tensor_1: USER_OUTPUT""",
         )
+
+    def test_flag_works_through_to_edge(self):
+        config = EdgeCompileConfig(lift_synthesized_constants=True)
+        edge = to_edge(sigmoid_sum_with_backward(), compile_config=config)
+        program = edge.exported_program()
+        at_once = lower(sigmoid_sum_with_backward()).edge.exported_program()
+        self.assertEqual(str(program.graph_signature), str(at_once.graph_signature))
+        self.assertEqual(str(program.graph), str(at_once.graph))
+
+    def test_flag_outlives_a_later_delegation(self):
+        with collect_reports() as reports:
+            edge = to_edge(
+                {
+                    "one": sigmoid_sum_with_backward(),
+                    "two": sigmoid_sum_with_backward(),
+                },
+                compile_config=EdgeCompileConfig(lift_synthesized_constants=True),
+            ).to_backend(XnnpackPartitioner())
+            lowered = Lowered(edge, edge.to_executorch(), reports)
+        x = torch.randn(1, 5, 8)
+        for method in ("one", "two"):
+            self.assertNotIn("aten::full_like", lowered.instructions(method))
+            self.assertNotIn("aten::expand_copy", lowered.instructions(method))
+            assert_runs_like(
+                lowered, loss_and_gradient(x), (x,), method, rtol=1e-6, atol=1e-6
+            )
 
     def test_runs_like_eager(self):
         x = torch.randn(1, 5, 8)
