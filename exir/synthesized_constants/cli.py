@@ -97,7 +97,10 @@ def _parser() -> argparse.ArgumentParser:
     lower.add_argument("program", type=Path, help="a .pt2 file of torch.export.save")
     lower.add_argument("-o", "--output", type=Path, required=True, metavar="PTE")
     lower.add_argument(
-        "--backend", choices=sorted(_BACKENDS), default="xnnpack", help="default: xnnpack"
+        "--backend",
+        choices=sorted(_BACKENDS),
+        default="xnnpack",
+        help="default: xnnpack",
     )
     lower.add_argument(
         "--backward",
@@ -201,7 +204,9 @@ def _lower_file(
             edge = to_edge_transform_and_lower(
                 program,
                 partitioner=_BACKENDS[args.backend](),
-                compile_config=EdgeCompileConfig(lift_synthesized_constants=flag),
+                compile_config=EdgeCompileConfig(
+                    lift_synthesized_constants=flag  # type: ignore[call-arg]
+                ),
             )
             return edge.to_executorch(), reports
     except Exception as error:
@@ -250,7 +255,10 @@ def _inspect(args: argparse.Namespace) -> None:
     elif rows:
         print(
             tabulate(
-                [("" if v is None else str(v) for v in vars(row).values()) for row in rows],
+                [
+                    ("" if v is None else str(v) for v in vars(row).values())
+                    for row in rows
+                ],
                 headers=list(vars(rows[0])),
                 disable_numparse=True,
             )
@@ -260,18 +268,23 @@ def _inspect(args: argparse.Namespace) -> None:
 
 
 def _describe(name: str, tensor: torch.Tensor) -> _Row:
-    fill = fill_value(tensor)
-    if isinstance(fill, complex) or (
-        isinstance(fill, float) and not math.isfinite(fill)
-    ):
-        fill = str(fill)  # which JSON has no number for
     return _Row(
         name=name,
         shape=list(tensor.shape),
         dtype=str(tensor.dtype).replace("torch.", ""),
         bytes=tensor.nbytes,
-        fill=fill,
+        fill=_fill(tensor),
     )
+
+
+def _fill(tensor: torch.Tensor) -> Union[bool, int, float, str, None]:
+    """The element if all are equal; as text where JSON has no number for it."""
+    fill = fill_value(tensor)
+    if isinstance(fill, complex):
+        return str(fill)
+    if isinstance(fill, float) and not math.isfinite(fill):
+        return str(fill)
+    return fill
 
 
 @contextlib.contextmanager

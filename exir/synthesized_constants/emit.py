@@ -69,7 +69,8 @@ def name_synthesized_constant(
         ExportError: the name stands for other bytes in another method, or for the same
             in another file.
     """
-    name = signature.inputs_to_synthesized_constants.get(node.name)
+    names = signature.inputs_to_synthesized_constants  # type: ignore[attr-defined]
+    name = names.get(node.name)
     tensor = evalue.val
     if name is None or not isinstance(tensor, Tensor) or not _is_named(node):
         return

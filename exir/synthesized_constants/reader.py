@@ -106,10 +106,11 @@ def _opened(pte: Union[Bytes, PathLike]) -> Iterator[Union[Bytes, mmap.mmap]]:
 def _named_segments(program: Program, available: int) -> Dict[str, Tuple[int, int]]:
     """Name -> offset and size within the segment area of ``available`` bytes."""
     found = {}
+    segments = program.segments or []  # in a damaged file, any list can be missing
     for entry in program.named_data or []:
-        if entry.segment_index >= len(program.segments):
+        if entry.segment_index >= len(segments):
             _damaged(f"the named data {entry.key!r} has no segment")
-        segment = program.segments[entry.segment_index]
+        segment = segments[entry.segment_index]
         if segment.offset + segment.size > available:
             _damaged(f"the named data {entry.key!r} reaches beyond the end")
         found[entry.key] = segment.offset, segment.size
@@ -119,8 +120,8 @@ def _named_segments(program: Program, available: int) -> Dict[str, Tuple[int, in
 def _named_tensors(program: Program) -> Iterator[Tuple[str, Tensor]]:
     """The constants with a name in all methods. Mutable buffers may have one too, but
     lie in planned memory."""
-    for plan in program.execution_plan:
-        for value in plan.values:
+    for plan in program.execution_plan or []:
+        for value in plan.values or []:
             tensor = value.val
             if (
                 isinstance(tensor, Tensor)
@@ -134,7 +135,7 @@ def _named_tensors(program: Program) -> Iterator[Tuple[str, Tensor]]:
 
 
 def _to_torch(name: str, tensor: Tensor, data: Bytes) -> torch.Tensor:
-    sizes, order = list(tensor.sizes), list(tensor.dim_order)
+    sizes, order = list(tensor.sizes or []), list(tensor.dim_order or [])
     dtype = _DTYPES.get(tensor.scalar_type)
     if dtype is None:
         _damaged(f"the constant {name!r} cannot have dtype {tensor.scalar_type!r}")

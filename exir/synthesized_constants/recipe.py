@@ -185,7 +185,7 @@ def describe_tensor(
         shape=shape,
         dtype=tensor.dtype,
         stored_shape=shape,
-        dim_order=tuple(int(d) for d in dim_order_from_stride(tensor.stride())),
+        dim_order=tuple(int(d) for d in dim_order_from_stride(tensor.stride())),  # type: ignore[arg-type]
         value_bytes=size,
         stored_bytes=size,
         fill_value=fill_value(tensor),

@@ -76,7 +76,9 @@ def lower_off_and_on(
             program = to_edge_transform_and_lower(
                 make(),
                 partitioner=list(partitioner),
-                compile_config=EdgeCompileConfig(lift_synthesized_constants=flag),
+                compile_config=EdgeCompileConfig(
+                    lift_synthesized_constants=flag  # type: ignore[call-arg]
+                ),
             ).to_executorch()
         costs.append(measure(program))
         cost = costs[-1].methods["forward"]
@@ -150,7 +152,9 @@ def check_backward_outputs(check: Checks, stock: Lowered, lifted: Lowered) -> No
 
 
 def demo_backward(check: Checks) -> None:
-    print("== #15505: sigmoid(x).sum() and its backward, x f32[1, 512, 8192], XNNPACK\n")
+    print(
+        "== #15505: sigmoid(x).sum() and its backward, x f32[1, 512, 8192], XNNPACK\n"
+    )
     stock, lifted = lower_off_and_on(sigmoid_sum_with_backward, [XnnpackPartitioner()])
     for op in ("full_like", "expand_copy", "_to_dim_order_copy"):
         left = [k for k in lifted.cost.kernels if k.endswith("::" + op)]
