@@ -232,6 +232,9 @@ def _find_spec(module: str) -> "importlib.machinery.ModuleSpec | None":
     else:
         spec = _find_spec(parent)
         search = spec.submodule_search_locations if spec else None
+        # Of a namespace package it is a path that looks its parent up in sys.modules
+        # when iterated, where the parent need not be.
+        search = getattr(search, "_path", search)
     if search is None:
         return None
     return importlib.machinery.PathFinder.find_spec(module, search)
