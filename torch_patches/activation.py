@@ -14,7 +14,6 @@ leaves a hook for each of the others.
 """
 
 import functools
-import importlib.machinery
 import importlib.metadata
 import importlib.util
 import os
@@ -216,25 +215,24 @@ def locate(module: str) -> "str | None":
     or None if there is none."""
     if module in sys.modules:
         return sys.modules[module].__file__
-    found = _find_spec(module)
-    if found is None or not found.origin or not os.path.isfile(found.origin):
-        return None
-    return found.origin
+    package, _, name = module.rpartition(".")
+    for directory in _directories(package):
+        for file in (f"{name}.py", f"{name}/__init__.py"):
+            path = os.path.join(directory, file)
+            if os.path.isfile(path):
+                return path
+    return None
 
 
 @functools.lru_cache(maxsize=None)
-def _find_spec(module: str) -> "importlib.machinery.ModuleSpec | None":
-    parent, _, _ = module.rpartition(".")
+def _directories(package: str) -> Tuple[str, ...]:
+    """The directories of a package, which may be a namespace package. The import system
+    itself cannot tell those of one whose parent is not imported."""
+    if package in sys.modules:
+        return tuple(sys.modules[package].__path__)
+    parent, _, name = package.rpartition(".")
     if not parent:
-        return importlib.util.find_spec(module)
-    if parent in sys.modules:
-        search = sys.modules[parent].__path__
-    else:
-        spec = _find_spec(parent)
-        search = spec.submodule_search_locations if spec else None
-        # Of a namespace package it is a path that looks its parent up in sys.modules
-        # when iterated, where the parent need not be.
-        search = getattr(search, "_path", search)
-    if search is None:
-        return None
-    return importlib.machinery.PathFinder.find_spec(module, search)
+        spec = importlib.util.find_spec(package)
+        return tuple(spec.submodule_search_locations or ()) if spec else ()
+    found = (os.path.join(directory, name) for directory in _directories(parent))
+    return tuple(directory for directory in found if os.path.isdir(directory))
