@@ -17,6 +17,7 @@ from executorch.exir.synthesized_constants.lift import (  # noqa: E402
     lift_synthesized_constants,
 )
 from executorch.exir.synthesized_constants.policy import (  # noqa: E402
+    default_policy,
     SynthesizedConstantPolicy,
 )
 from executorch.exir.synthesized_constants.recipe import (  # noqa: E402
@@ -31,6 +32,7 @@ from executorch.exir.synthesized_constants.report import (  # noqa: E402
 
 __all__ = [
     "collect_reports",
+    "default_policy",
     "get_synthesized_constant",
     "is_synthesized_constant",
     "lift_synthesized_constants",
