@@ -19,10 +19,4 @@ EDITS = [
         replacement="InputKind.CONSTANT_TENSOR,\n                InputKind.SYNTHESIZED_CONSTANT,",
         why="module() makes an attribute of it.",
     ),
-    Replace(
-        owner="_create_stateful_graph_module",
-        anchor="in ep.graph_signature.lifted_tensor_constants:",
-        replacement="in dict.fromkeys(\n        ep.graph_signature.lifted_tensor_constants\n    ):",
-        why="Several placeholders may stand for one constant.",
-    ),
 ]
