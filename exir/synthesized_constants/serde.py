@@ -14,13 +14,24 @@ loads a constant tensor.
 """
 
 import json
-from typing import Dict
+from typing import Dict, Tuple
 
 import torch
 from executorch.exir.serde.schema import Graph
 from executorch.exir.synthesized_constants.recipe import META_KEY
 from torch.export import ExportGraphSignature
 from torch.export.graph_signature import InputKind
+
+
+def merge_shared_constants(
+    graph_module: torch.fx.GraphModule, signature: ExportGraphSignature
+) -> Tuple[torch.fx.GraphModule, ExportGraphSignature]:
+    """Returns what is to be saved of a program: each synthesized constant has one
+    placeholder, as a reader without this package requires."""
+    # Added to torch by our edit, so it is not there yet when this module is imported.
+    from torch._export.serde.serialize import _merge_shared_constants
+
+    return _merge_shared_constants(graph_module, signature)
 
 
 def describe_operands(

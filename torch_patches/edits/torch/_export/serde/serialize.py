@@ -7,6 +7,38 @@
 from executorch.torch_patches.edit import Insert, Replace
 
 EDITS = [
+    Insert(
+        owner="",
+        anchor="@final\nclass GraphModuleSerializer(",
+        text='''def _merge_shared_constants(
+    gm: torch.fx.GraphModule, signature: ep.ExportGraphSignature
+) -> tuple[torch.fx.GraphModule, ep.ExportGraphSignature]:
+    """Returns copies in which each synthesized constant has one placeholder: readers
+    that do not know the kind cannot make a module of a program where several
+    placeholders have one target. Returns the arguments if there are none such."""
+    kept: dict[str, str] = {}
+    merged = {}
+    for name, target in signature.inputs_to_synthesized_constants.items():
+        if kept.setdefault(target, name) != name:
+            merged[name] = kept[target]
+    if not merged:
+        return gm, signature
+    copied = torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
+    copied.meta.update(gm.meta)
+    for old, new in zip(gm.graph.nodes, copied.graph.nodes):
+        new.name = old.name  # FX renames what it holds to be illegal
+    nodes = {node.name: node for node in copied.graph.find_nodes(op="placeholder")}
+    for name, other in merged.items():
+        nodes[name].replace_all_uses_with(nodes[other])
+        copied.graph.erase_node(nodes[name])
+    inputs = [s for s in signature.input_specs if s.arg.name not in merged]
+    return copied, ep.ExportGraphSignature(inputs, signature.output_specs)
+
+
+''',
+        before=True,
+        why="Files stay readable for torch without the kind.",
+    ),
     Replace(
         owner="GraphModuleSerializer.serialize_input_spec",
         anchor="elif spec.kind == ep.InputKind.CONSTANT_TENSOR:",
@@ -39,7 +71,10 @@ EDITS = [
     Replace(
         owner="GraphModuleSerializer.serialize",
         anchor="        graph = self.serialize_graph(graph_module)\n",
-        replacement="""        graph = self.serialize_graph(graph_module)
+        replacement="""        graph_module, self.graph_signature = _merge_shared_constants(
+            graph_module, self.graph_signature
+        )
+        graph = self.serialize_graph(graph_module)
         self.synthesized_constants = {
             node.name: str(node.meta["synthesized_constant"])
             for node in graph_module.graph.find_nodes(op="placeholder")
