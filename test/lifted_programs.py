@@ -6,6 +6,10 @@
 
 """Models whose programs have synthesized constants, and how to look at them."""
 
+import os
+import subprocess
+import sys
+import textwrap
 from typing import Any, Dict, List, Tuple
 
 import torch
@@ -31,7 +35,7 @@ class Mask(torch.nn.Module):
         return torch.cat([scores + two, x * two]).sigmoid() + torch.arange(8) * 3
 
 
-ARGS: Tuple[torch.Tensor, ...] = (torch.linspace(-2, 2, 64).reshape(8, 8),)
+ARGS: Tuple[torch.Tensor, ...] = (torch.linspace(-2, 2, 64).reshape(8, 8).clone(),)
 
 
 def mask_program() -> ExportedProgram:
@@ -48,7 +52,8 @@ def lifted_mask() -> ExportedProgram:
 def expected() -> torch.Tensor:
     """What ``Mask`` gives in eager mode."""
     torch.manual_seed(0)
-    return Mask().eval()(*ARGS)
+    with torch.no_grad():
+        return Mask().eval()(*ARGS)
 
 
 def with_flag(**others: Any) -> EdgeCompileConfig:
@@ -69,3 +74,23 @@ def run_on_runtime(program: ExecutorchProgramManager, *args: Any) -> List[Any]:
     """Loads a program into the runtime and calls ``forward``."""
     method = Runtime.get().load_program(program.buffer).load_method("forward")
     return list(method.execute(list(args)))
+
+
+def merged(program: ExportedProgram) -> Dict[str, str]:
+    """Placeholder name -> target as a file has them: one of those with one target."""
+    kept: Dict[str, str] = {}
+    for name, target in synthesized(program).items():
+        kept.setdefault(target, name)
+    return {name: target for target, name in kept.items()}
+
+
+def run_unpatched(script: str, *args: str) -> str:
+    """Runs a script in a process where nothing of ours is loaded."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script), *args],
+        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout

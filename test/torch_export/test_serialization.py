@@ -6,28 +6,20 @@
 
 import io
 import json
-import os
-import subprocess
-import sys
-import textwrap
 import zipfile
 
 import pytest
 import torch
 from executorch.exir.synthesized_constants.recipe import description_of
-from lifted_programs import ARGS, expected, lifted_mask, mask_program, synthesized
-
-
-def run_unpatched(script: str, *args: str) -> str:
-    """Runs a script in a process where nothing of ours is loaded."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script), *args],
-        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+from lifted_programs import (
+    ARGS,
+    expected,
+    lifted_mask,
+    mask_program,
+    merged,
+    run_unpatched,
+    synthesized,
+)
 
 
 @pytest.fixture(params=["file", "buffer"])
@@ -42,14 +34,6 @@ def saved(request, tmp_path):
         return place
 
     return save
-
-
-def merged(program):
-    """Placeholder name -> target as a file has them: one of those with one target."""
-    kept = {}
-    for name, target in synthesized(program).items():
-        kept.setdefault(target, name)
-    return {name: target for target, name in kept.items()}
 
 
 def test_a_saved_program_comes_back_with_kind_and_results(saved):
