@@ -137,6 +137,29 @@ def mark_contiguous(program: ExportedProgram, target: str) -> bool:
     return bool(nodes)
 
 
+def unsqueeze_scalar(program: ExportedProgram, node: Node) -> bool:
+    """Makes a synthesized constant of rank 0 one of rank 1, which some backends want.
+
+    Args:
+        program: Modified in-place.
+        node: a placeholder of rank 0.
+
+    Returns:
+        Whether it was a synthesized constant.
+    """
+    target = program.graph_signature.inputs_to_synthesized_constants.get(node.name)
+    if target is None:
+        return False
+    program.constants[target] = program.constants[target].reshape(1)
+    node.meta["val"] = node.meta["val"].reshape(1)
+    known = description_of(node)
+    if known is not None:
+        node.meta[META_KEY] = dataclasses.replace(
+            known, stored_shape=(1,), dim_order=(0,)
+        )
+    return True
+
+
 def synthesized_tensors(program: ExportedProgram) -> Dict[str, torch.Tensor]:
     """Returns placeholder name -> tensor for the synthesized constants."""
     names = program.graph_signature.inputs_to_synthesized_constants
