@@ -248,6 +248,15 @@ def test_lifting_a_second_time_changes_nothing():
     assert str(lift_synthesized_constants(program)) == before
 
 
+def test_lifting_after_retracing_gives_each_user_its_placeholder_again():
+    program = lifted_mask()
+    again = program.run_decompositions()
+    assert len(synthesized(again)) == len(program.constants)
+    lifted = lift_synthesized_constants(again)
+    assert sorted(synthesized(lifted).values()) == sorted(synthesized(program).values())
+    assert torch.equal(lifted.module()(*ARGS), expected())
+
+
 def test_lifting_with_false_changes_nothing():
     program = mask_program()
     before = str(program)
