@@ -13,15 +13,7 @@ import contextlib
 import contextvars
 import os
 from dataclasses import dataclass, fields
-from typing import (
-    Any,
-    Callable,
-    Collection,
-    Iterator,
-    Optional,
-    TYPE_CHECKING,
-    Union,
-)
+from typing import Any, Callable, Collection, Iterator, Optional, TYPE_CHECKING, Union
 
 if TYPE_CHECKING:
     from executorch.exir.synthesized_constants.recipe import SynthesizedConstant
@@ -188,4 +180,6 @@ def resolve_flag(flag: Optional[Flag]) -> Optional[SynthesizedConstantPolicy]:
 
 def limit_names() -> Collection[str]:
     """Names of the policy's fields that are limits in bytes."""
-    return [f.name for f in fields(SynthesizedConstantPolicy) if f.name.startswith("max")]
+    return [
+        f.name for f in fields(SynthesizedConstantPolicy) if f.name.startswith("max")
+    ]

@@ -37,7 +37,9 @@ def test_the_values_of_the_other_kinds_stay():
 
 
 def test_a_signature_prints_the_kind():
-    assert_expected_inline(str(lifted_mask().graph_signature), """\
+    assert_expected_inline(
+        str(lifted_mask().graph_signature),
+        """\
 
 # inputs
 p_linear_weight: PARAMETER target='linear.weight'
@@ -50,7 +52,8 @@ x: USER_INPUT
 
 # outputs
 add_2: USER_OUTPUT
-""")
+""",
+    )
 
 
 def test_a_program_prints():
@@ -92,9 +95,7 @@ def test_descriptions_survive_pickle_and_text():
 
 @pytest.mark.parametrize("fill", [float("nan"), -0.0, float("inf"), 1 + 2j, True, 7])
 def test_descriptions_as_text_keep_the_fill_value(fill):
-    node = next(
-        n for n in lifted_mask().graph.nodes if n.name.startswith("synth_full")
-    )
+    node = next(n for n in lifted_mask().graph.nodes if n.name.startswith("synth_full"))
     known = description_of(node)
     values = {**vars(known), "fill_value": fill}
     changed = type(known)(**values)
@@ -335,6 +336,4 @@ def test_a_signature_made_by_hand_lists_the_kind():
 
 
 def _described(program):
-    return [
-        n for n in program.graph.find_nodes(op="placeholder") if description_of(n)
-    ]
+    return [n for n in program.graph.find_nodes(op="placeholder") if description_of(n)]

@@ -254,7 +254,9 @@ def test_a_site_that_changes_turns_it_red(old, new, says):
 def test_a_site_that_is_new_or_gone_turns_it_red(tmp_path):
     (tmp_path / "tests").mkdir()
     for name in ("new.py", "tests/helper.py", "test_new.py"):
-        (tmp_path / name).write_text("def f(s):\n    return s.kind in [CONSTANT_TENSOR]\n")
+        (tmp_path / name).write_text(
+            "def f(s):\n    return s.kind in [CONSTANT_TENSOR]\n"
+        )
     listed = {Site("p/old.py", "g"): ("BUFFER", "why not")}
     assert list(differences(scan(tmp_path, "p"), listed)) == [
         "p/new.py f: says .kind CONSTANT_TENSOR, the ledger knows nothing",
