@@ -121,6 +121,14 @@ def test_module_gives_what_eager_gives():
     assert torch.equal(lifted_mask().module()(*ARGS), expected())
 
 
+def test_a_call_of_the_graph_gets_the_tensors_from_constants():
+    program = lifted_mask()
+    inputs = program._graph_module_flat_inputs(ARGS, {})
+    assert len(inputs) == len(program.graph_signature.input_specs)
+    (result,) = program.graph_module(*inputs)
+    assert torch.equal(result, expected())
+
+
 def test_module_holds_a_shared_constant_once():
     program = lifted_mask()
     assert len(synthesized(program)) == len(program.constants) + 1
