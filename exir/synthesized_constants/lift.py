@@ -34,13 +34,19 @@ from executorch.exir.synthesized_constants.program_home import (
 )
 from executorch.exir.synthesized_constants.regions import lift_bodies
 from executorch.exir.synthesized_constants.report import Entry, publish, Report
-from executorch.exir.synthesized_constants.rewrite import describe, Home, rewrite
+from executorch.exir.synthesized_constants.rewrite import (
+    describe,
+    Home,
+    PER_USER_BYTES,
+    rewrite,
+)
 from executorch.exir.synthesized_constants.select import (
     Dims,
     Forbids,
     Limits,
     select,
 )
+from executorch.exir.synthesized_constants.table import split_small_constants
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import GraphModule, Node
@@ -132,6 +138,7 @@ def _lift(
     programs: List[ExportedProgram],
 ) -> ExportedProgram:
     lift_tensor_attributes(program)
+    split_small_constants(program, PER_USER_BYTES)
     graph_module = program.graph_module
     literals = _literals(program, policy, mutated_buffers(programs))
     keep = _keep(policy)

@@ -13,15 +13,7 @@ import contextlib
 import contextvars
 import os
 from dataclasses import dataclass, fields
-from typing import (
-    Any,
-    Callable,
-    Collection,
-    Iterator,
-    Optional,
-    TYPE_CHECKING,
-    Union,
-)
+from typing import Any, Callable, Collection, Iterator, Optional, TYPE_CHECKING, Union
 
 from executorch.exir.synthesized_constants.placement import Placement
 

@@ -109,6 +109,22 @@ def duplicate_placeholder(program: ExportedProgram, node: Node) -> Set[str]:
     return names
 
 
+def split_small_constants(program: ExportedProgram, limit: int) -> None:
+    """Gives each user of a small synthesized constant a placeholder of its own again,
+    as the pass did: retracing and saving leave one per constant.
+
+    Args:
+        program: Modified in-place.
+        limit: bytes up to which a constant is small.
+    """
+    targets = program.graph_signature.inputs_to_synthesized_constants
+    for node in program.graph.find_nodes(op="placeholder"):
+        if node.name in targets and len(node.users) > 1:
+            tensor = program.constants[targets[node.name]]
+            if tensor.numel() * tensor.element_size() <= limit:
+                duplicate_placeholder(program, node)
+
+
 def mark_contiguous(program: ExportedProgram, target: str) -> bool:
     """Makes the graph say that the tensor of a synthesized constant is contiguous, after
     a pass has made it so.
@@ -135,6 +151,29 @@ def mark_contiguous(program: ExportedProgram, target: str) -> bool:
                 known, dim_order=tuple(range(value.dim()))
             )
     return bool(nodes)
+
+
+def unsqueeze_scalar(program: ExportedProgram, node: Node) -> bool:
+    """Makes a synthesized constant of rank 0 one of rank 1, which some backends want.
+
+    Args:
+        program: Modified in-place.
+        node: a placeholder of rank 0.
+
+    Returns:
+        Whether it was a synthesized constant.
+    """
+    target = program.graph_signature.inputs_to_synthesized_constants.get(node.name)
+    if target is None:
+        return False
+    program.constants[target] = program.constants[target].reshape(1)
+    node.meta["val"] = node.meta["val"].reshape(1)
+    known = description_of(node)
+    if known is not None:
+        node.meta[META_KEY] = dataclasses.replace(
+            known, stored_shape=(1,), dim_order=(0,)
+        )
+    return True
 
 
 def synthesized_tensors(program: ExportedProgram) -> Dict[str, torch.Tensor]:

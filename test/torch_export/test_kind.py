@@ -37,7 +37,9 @@ def test_the_values_of_the_other_kinds_stay():
 
 
 def test_a_signature_prints_the_kind():
-    assert_expected_inline(str(lifted_mask().graph_signature), """\
+    assert_expected_inline(
+        str(lifted_mask().graph_signature),
+        """\
 
 # inputs
 p_linear_weight: PARAMETER target='linear.weight'
@@ -50,7 +52,8 @@ x: USER_INPUT
 
 # outputs
 add_2: USER_OUTPUT
-""")
+""",
+    )
 
 
 def test_a_program_prints():
@@ -92,9 +95,7 @@ def test_descriptions_survive_pickle_and_text():
 
 @pytest.mark.parametrize("fill", [float("nan"), -0.0, float("inf"), 1 + 2j, True, 7])
 def test_descriptions_as_text_keep_the_fill_value(fill):
-    node = next(
-        n for n in lifted_mask().graph.nodes if n.name.startswith("synth_full")
-    )
+    node = next(n for n in lifted_mask().graph.nodes if n.name.startswith("synth_full"))
     known = description_of(node)
     values = {**vars(known), "fill_value": fill}
     changed = type(known)(**values)
@@ -118,6 +119,14 @@ def test_deepcopy_keeps_kinds_descriptions_and_results():
 
 def test_module_gives_what_eager_gives():
     assert torch.equal(lifted_mask().module()(*ARGS), expected())
+
+
+def test_a_call_of_the_graph_gets_the_tensors_from_constants():
+    program = lifted_mask()
+    inputs = program._graph_module_flat_inputs(ARGS, {})
+    assert len(inputs) == len(program.graph_signature.input_specs)
+    (result,) = program.graph_module(*inputs)
+    assert torch.equal(result, expected())
 
 
 def test_module_holds_a_shared_constant_once():
@@ -248,6 +257,15 @@ def test_lifting_a_second_time_changes_nothing():
     assert str(lift_synthesized_constants(program)) == before
 
 
+def test_lifting_after_retracing_gives_each_user_its_placeholder_again():
+    program = lifted_mask()
+    again = program.run_decompositions()
+    assert len(synthesized(again)) == len(program.constants)
+    lifted = lift_synthesized_constants(again)
+    assert sorted(synthesized(lifted).values()) == sorted(synthesized(program).values())
+    assert torch.equal(lifted.module()(*ARGS), expected())
+
+
 def test_lifting_with_false_changes_nothing():
     program = mask_program()
     before = str(program)
@@ -326,6 +344,4 @@ def test_a_signature_made_by_hand_lists_the_kind():
 
 
 def _described(program):
-    return [
-        n for n in program.graph.find_nodes(op="placeholder") if description_of(n)
-    ]
+    return [n for n in program.graph.find_nodes(op="placeholder") if description_of(n)]

@@ -166,10 +166,16 @@ def test_the_record_of_a_constant_tensor_has_one_more_field(saved, tmp_path):
         assert record == before
 
 
-def test_the_schema_check_sees_one_optional_field():
-    from torch._export.serde import schema, schema_check
+def test_upstreams_check_calls_the_schema_compatible():
+    from torch._export.serde import schema_check
 
-    current = schema_check._staged_schema()[0]["InputToTensorConstantSpec"]["fields"]
-    assert current["synthesized"] == {"type": "Optional[str]", "default": "None"}
-    assert set(current) == {"arg", "tensor_constant_name", "synthesized"}
-    assert schema.SCHEMA_VERSION[0] == 8
+    commit = schema_check.update_schema()
+    (major, _), message = schema_check.check(commit)
+    assert commit.additions == {
+        "InputToTensorConstantSpec": {
+            "fields": {"synthesized": {"type": "Optional[str]", "default": "None"}}
+        }
+    }
+    assert not commit.subtractions
+    assert major == commit.base["SCHEMA_VERSION"][0]
+    assert "compatible change" in message

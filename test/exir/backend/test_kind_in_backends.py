@@ -120,8 +120,7 @@ class OpPartitioner(Partitioner):
         nodes = [
             n
             for n in program.graph.nodes
-            if n.op == "call_function"
-            and (not self.wanted or n.target in self.wanted)
+            if n.op == "call_function" and (not self.wanted or n.target in self.wanted)
         ]
         tags = {}
         if self.apart:
