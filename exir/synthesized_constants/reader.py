@@ -4,22 +4,41 @@
 # This source code is licensed under the BSD-style license found in the
 # LICENSE file in the root directory of this source tree.
 
-"""Reads named constants back from a .pte file."""
+"""Reads named constants back from a .pte file and its data files."""
 
 import contextlib
 import math
 import mmap
 import os
-from typing import Dict, Iterator, NoReturn, Optional, Tuple, Union
+from dataclasses import dataclass
+from typing import (
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NoReturn,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    Union,
+)
 
 import torch
 from executorch.exir._serialize._flatbuffer_program import _flatbuffer_to_program
 from executorch.exir._serialize._program import _ExtendedHeader, _get_extended_header
 from executorch.exir.schema import Program, Tensor, TensorDataLocation
+from executorch.exir.synthesized_constants.flat_tensor import read_names
+from executorch.exir.synthesized_constants.manifest import (
+    MANIFEST_KEY,
+    ManifestEntry,
+    read_manifest,
+)
 from executorch.exir.tensor import scalar_type_table, stride_from_dim_order
 
 Bytes = Union[bytes, bytearray, memoryview]
 PathLike = Union[str, "os.PathLike[str]"]
+DataFiles = Union[None, Bytes, PathLike, Sequence[Union[Bytes, PathLike]]]
 
 # The quantized dtypes of eager mode need scales, which a program does not hold.
 _QUANTIZED = (torch.qint8, torch.quint8, torch.qint32, torch.quint4x2)
@@ -31,36 +50,139 @@ _DTYPES = {
 
 
 class InvalidProgramError(ValueError):
-    """The input is not a .pte file, or a damaged one."""
+    """The input is not a .pte or .ptd file, or a damaged one."""
 
 
-def read_synthesized_constants(pte: Union[Bytes, PathLike]) -> Dict[str, torch.Tensor]:
-    """Returns the constants that a program holds under a name.
+@dataclass(frozen=True)
+class StoredConstant:
+    """A constant as files hold it.
 
-    Constants that a delegate took are not among them, nor those without elements,
-    which have no bytes to be named.
+    Attributes:
+        name: its name.
+        where: ``program``; ``delegate`` for one in the .pte that a delegate took; or the
+            text of its placement: ``external <tag>``, ``input``, ``input <tag>``.
+        tensor: with the dtype, shape and dim order that the files state; it owns its
+            bytes. None if they are in a data file that was not given.
+    """
+
+    name: str
+    where: str
+    tensor: Optional[torch.Tensor]
+
+
+def read_synthesized_constants(
+    pte: Union[Bytes, PathLike], ptd: DataFiles = None
+) -> Dict[str, torch.Tensor]:
+    """Returns the constants that a program holds under a name, the default values of
+    inputs among them.
+
+    Those that a delegate took are among them if its backend stores them as named data.
+    Those without elements are not: they have no bytes to be named.
 
     Args:
         pte: the file's bytes or its path.
+        ptd: the same of its data file, or a sequence for several. Without, the constants
+            in data files are left out.
 
     Returns:
-        Name -> tensor with the dtype, shape and dim order that the program states.
-        The tensors own their bytes. Sorted by name.
+        Name -> tensor with the dtype, shape and dim order that the files state. The
+        tensors own their bytes. Sorted by name.
 
     Raises:
-        InvalidProgramError: not a .pte file, or a truncated or otherwise damaged one.
-        OSError: the file cannot be read.
+        InvalidProgramError: not a .pte or .ptd file, or a truncated or otherwise damaged
+            one, or the data files lack a constant.
+        OSError: a file cannot be read.
+    """
+    stored = list_synthesized_constants(pte, ptd)
+    return {c.name: c.tensor for c in stored if c.tensor is not None}
+
+
+def list_synthesized_constants(
+    pte: Union[Bytes, PathLike], ptd: DataFiles = None
+) -> List[StoredConstant]:
+    """Returns all named constants of a program, and where they are, sorted by name.
+
+    Args, Raises:
+        As ``read_synthesized_constants``.
     """
     with _opened(pte) as data:
         program, base = read_program(data)
         segments = _named_segments(program, len(data) - base)
-        found: Dict[str, torch.Tensor] = {}
-        for name, tensor in _named_tensors(program):
-            if name in segments and name not in found:
-                offset, size = segments[name]
-                start = base + offset
-                found[name] = _to_torch(name, tensor, data[start : start + size])
-        return dict(sorted(found.items()))
+        inside = {
+            name: data[base + offset : base + offset + size]
+            for name, (offset, size) in segments.items()
+            if name == MANIFEST_KEY
+        }
+        manifest = _parse_manifest(inside.get(MANIFEST_KEY, b"{}"))
+        tensors = dict(_named_tensors(program))
+        for name, (offset, size) in segments.items():
+            if name in tensors or name in manifest:
+                inside[name] = data[base + offset : base + offset + size]
+    found = {
+        name: StoredConstant(name, "program", _from_program(name, t, inside[name]))
+        for name, t in tensors.items()
+        if name in inside
+    }
+    outside = _read_data_files(ptd, {n for n, e in manifest.items() if e.tag})
+    for name, entry in manifest.items():
+        if name not in found:
+            held = _bytes_of(name, entry, inside, outside)
+            found[name] = StoredConstant(name, entry.where, _listed(name, entry, held))
+    return [constant for _, constant in sorted(found.items())]
+
+
+def _bytes_of(
+    name: str,
+    entry: ManifestEntry,
+    inside: Mapping[str, Bytes],
+    outside: Optional[Mapping[str, Bytes]],
+) -> Optional[Bytes]:
+    """The bytes of a constant of the manifest; None if no data file was given."""
+    if entry.tag is not None and outside is None:
+        return None
+    held = inside if entry.tag is None else outside
+    if held is None or name not in held:
+        _damaged(f"the file that should have the constant {name!r} does not")
+    return held[name]
+
+
+def _from_program(name: str, tensor: Tensor, data: Bytes) -> torch.Tensor:
+    sizes, order = tensor.sizes, tensor.dim_order
+    return _to_torch(name, tensor.scalar_type, sizes, order, data)
+
+
+def _listed(
+    name: str, entry: ManifestEntry, data: Optional[Bytes]
+) -> Optional[torch.Tensor]:
+    if data is None:
+        return None
+    return _to_torch(name, entry.scalar_type, entry.sizes, entry.dim_order, data)
+
+
+def _parse_manifest(data: Bytes) -> Dict[str, ManifestEntry]:
+    try:
+        return read_manifest(bytes(data))
+    except (ValueError, RecursionError) as error:
+        _damaged(f"its list of constants cannot be read: {error}", error)
+
+
+def _read_data_files(ptd: DataFiles, wanted: Set[str]) -> Optional[Dict[str, Bytes]]:
+    """Name -> bytes of what is wanted of all data files; None without any file."""
+    if ptd is None:
+        return None
+    found: Dict[str, Bytes] = {}
+    for file in ptd if isinstance(ptd, (list, tuple)) else [ptd]:
+        with _opened(file) as data:
+            try:
+                names = read_names(data)
+            except ValueError as error:
+                raise InvalidProgramError(
+                    f"not a .ptd file, or a damaged one: {error}"
+                ) from error
+            for name in wanted & names.keys():
+                entry = names[name]
+                found[name] = bytes(data[entry.offset : entry.offset + entry.size])
+    return found
 
 
 def read_program(data: Union[Bytes, mmap.mmap]) -> Tuple[Program, int]:
@@ -134,11 +256,17 @@ def _named_tensors(program: Program) -> Iterator[Tuple[str, Tensor]]:
                 yield tensor.extra_tensor_info.fully_qualified_name, tensor
 
 
-def _to_torch(name: str, tensor: Tensor, data: Bytes) -> torch.Tensor:
-    sizes, order = list(tensor.sizes or []), list(tensor.dim_order or [])
-    dtype = _DTYPES.get(tensor.scalar_type)
+def _to_torch(
+    name: str,
+    scalar_type: object,
+    sizes: Optional[Sequence[int]],
+    dim_order: Optional[Sequence[int]],
+    data: Bytes,
+) -> torch.Tensor:
+    sizes, order = list(sizes or []), list(dim_order or [])
+    dtype = _DTYPES.get(scalar_type)  # type: ignore[call-overload]
     if dtype is None:
-        _damaged(f"the constant {name!r} cannot have dtype {tensor.scalar_type!r}")
+        _damaged(f"the constant {name!r} cannot have dtype {scalar_type!r}")
     if any(s < 0 for s in sizes) or sorted(order) != list(range(len(sizes))):
         _damaged(f"the constant {name!r} has sizes {sizes} with dim order {order}")
     size = math.prod(sizes) * dtype.itemsize

@@ -8,7 +8,6 @@
 default values of inputs, and names for the constants that delegates took."""
 
 import hashlib
-import json
 from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import torch
@@ -26,21 +25,24 @@ from executorch.exir.synthesized_constants.layout import (
     bytes_in_order,
     emittable_orders,
 )
-from executorch.exir.synthesized_constants.placement import Placement
+from executorch.exir.synthesized_constants.manifest import (
+    DELEGATE,
+    MANIFEST_KEY,
+    ManifestEntry,
+    write_manifest,
+)
+from executorch.exir.synthesized_constants.placement import Placement, Where
 from executorch.exir.synthesized_constants.recipe import (
     describe_tensor,
     description_of,
     get_synthesized_constant,
+    placed_constants,
     SynthesizedConstant,
 )
 from executorch.exir.tensor import scalar_type_enum
 from executorch.exir.tensor_layout import TensorLayout
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
-
-#: Key of the named data that says what the constants are that delegates took: a JSON
-#: object, name -> [scalar type, sizes, dim order]. Of all others the program says it.
-DELEGATED_KEY = "__et_synthesized_constants"
 
 #: Bytes. What a tensor's data needs at run time, whichever type it has.
 _ALIGNMENT = 16
@@ -79,9 +81,12 @@ def add_named_constants(
         for constant, value in input_values(program):
             placement = constant.placement or Placement.INPUT
             if placement.named:
-                store.add(constant, value, placement.tag)
+                store.add(constant, value, placement)
         for constant, tensor in delegated_constants(program):
             store.add_alias(constant, tensor)
+        for constant in placed_constants(program):
+            if constant.placement and constant.placement.where is Where.EXTERNAL:
+                store.list_external(constant)
     return store.output(named_data)
 
 
@@ -122,49 +127,68 @@ class _Store:
         self._buffers = list(named_data.buffers) if named_data else []
         self._pte = dict(named_data.pte_data) if named_data else {}
         self._external = {tag: dict(entries) for tag, entries in external.items()}
-        self._delegated: Dict[str, Tuple[int, List[int], List[int]]] = {}
+        self._manifest: Dict[str, ManifestEntry] = {}
         self._changed = False
 
     def output(
         self, unchanged: Optional[NamedDataStoreOutput]
     ) -> Optional[NamedDataStoreOutput]:
-        if self._delegated:
-            text = json.dumps(self._delegated, separators=(",", ":"), sort_keys=True)
-            self._put(self._pte, DELEGATED_KEY, text.encode(), 1, None)
+        if self._manifest:
+            text = write_manifest(self._manifest)
+            self._put(self._pte, MANIFEST_KEY, text, 1, None)
         if not self._changed:
             return unchanged
         return NamedDataStoreOutput(self._buffers, self._pte, self._external)
 
     def add(
-        self, constant: SynthesizedConstant, value: torch.Tensor, tag: Optional[str]
+        self, constant: SynthesizedConstant, value: torch.Tensor, placement: Placement
     ) -> None:
-        """Adds a tensor under the name of a constant, to a .ptd if there is a tag."""
+        """Adds a tensor under the name of a constant, to the file of its placement."""
+        tag = placement.tag
         entries = self._pte if tag is None else self._external.setdefault(tag, {})
         data = bytes_in_order(value, constant.dim_order)
         if data:  # the runtime refuses to look up an empty segment
             layout = _layout(value, constant.dim_order)
             self._put(entries, constant.name, data, _ALIGNMENT, layout)
+            self._list(constant.name, layout, str(placement))
+
+    def list_external(self, constant: SynthesizedConstant) -> None:
+        """Lists a constant whose bytes the emitter puts in a data file."""
+        layout = TensorLayout(
+            scalar_type_enum(constant.dtype),
+            list(constant.stored_shape),
+            list(constant.dim_order),
+        )
+        self._list(constant.name, layout, str(constant.placement))
 
     def add_alias(self, constant: SynthesizedConstant, tensor: torch.Tensor) -> None:
-        """Names the copy that a delegate has of a constant, if it has one. Backends
-        may store it in another dim order, or only as a part of something else, or in
-        the .pte although its placement is a .ptd."""
+        """Names the copy that a delegate has of a constant, if it has one in the file of
+        its placement. Backends may store it in another dim order, or only as a part of
+        something else."""
         placement = constant.placement or Placement.PROGRAM
         if not placement.named:
             return
-        for entries in (self._external.get(placement.tag or "", {}), self._pte):
-            for order in emittable_orders(constant.dim_order):
-                data = bytes_in_order(tensor, order)
-                twin = self._find(entries, data)
-                if twin is not None:
-                    layout = _layout(tensor, order)
-                    self._put(entries, constant.name, data, twin.alignment, layout)
-                    self._delegated[constant.name] = (
-                        int(layout.scalar_type),
-                        layout.sizes,
-                        layout.dim_order,
-                    )
-                    return
+        tag = placement.tag
+        entries = self._external.get(tag, {}) if tag else self._pte
+        for order in emittable_orders(constant.dim_order):
+            data = bytes_in_order(tensor, order)
+            twin = self._find(entries, data)
+            if twin is not None:
+                layout = _layout(tensor, order)
+                self._put(entries, constant.name, data, twin.alignment, layout)
+                self._list(constant.name, layout, str(placement) if tag else DELEGATE)
+                return
+
+    def _list(self, name: str, layout: TensorLayout, where: str) -> None:
+        self._manifest.setdefault(
+            name,
+            ManifestEntry(
+                int(layout.scalar_type),
+                tuple(layout.sizes),
+                tuple(layout.dim_order),
+                where,
+            ),
+        )
 
     def _put(
         self,

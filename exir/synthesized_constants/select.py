@@ -23,7 +23,7 @@ import heapq
 import math
 import operator
 from dataclasses import dataclass, field
-from typing import Dict, Iterable, List, Optional, Sequence, Set, Tuple
+from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 import networkx as nx
 import torch
