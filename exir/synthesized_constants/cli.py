@@ -10,11 +10,9 @@ import argparse
 import contextlib
 import json
 import logging
-import math
 import sys
 import traceback
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 from typing import (
     Callable,
@@ -35,15 +33,21 @@ from executorch.exir import (
     to_edge_transform_and_lower,
 )
 from executorch.exir.backend.partitioner import Partitioner
-from executorch.exir.synthesized_constants.compact import fill_value
+from executorch.exir.synthesized_constants.listing import (
+    compare_constants,
+    format_difference,
+    format_rows,
+    rows_of,
+)
 from executorch.exir.synthesized_constants.measure import compare, measure
+from executorch.exir.synthesized_constants.placement import Placement
 from executorch.exir.synthesized_constants.policy import SynthesizedConstantPolicy
 from executorch.exir.synthesized_constants.reader import (
     InvalidProgramError,
-    read_synthesized_constants,
+    list_synthesized_constants,
+    StoredConstant,
 )
 from executorch.exir.synthesized_constants.report import collect_reports, Report
-from tabulate import tabulate
 from torch.export import ExportedProgram
 
 PROG = "python -m executorch.exir.synthesized_constants"
@@ -111,12 +115,30 @@ def _parser() -> argparse.ArgumentParser:
     inspect = commands.add_parser("inspect", help="list the named constants of a .pte")
     inspect.set_defaults(command=_inspect)
     inspect.add_argument("program", type=Path, help="a .pte file")
+    _add_data_files(inspect, "--ptd", "of the program")
     inspect.add_argument("--json", action="store_true", help="print a JSON list")
-    for command in (lower, inspect):
+    diff = commands.add_parser("diff", help="compare the named constants of two .pte")
+    diff.set_defaults(command=_diff)
+    diff.add_argument("first", type=Path, help="a .pte file")
+    diff.add_argument("second", type=Path, help="a .pte file")
+    _add_data_files(diff, "--first-ptd", "of the first program")
+    _add_data_files(diff, "--second-ptd", "of the second program")
+    diff.add_argument("--json", action="store_true", help="print a JSON object")
+    for command in (lower, inspect, diff):
         command.add_argument(
             "-v", "--verbose", action="store_true", help="show logs and tracebacks"
         )
     return parser
+
+
+def _add_data_files(parser: argparse.ArgumentParser, flag: str, whose: str) -> None:
+    parser.add_argument(
+        flag,
+        action="append",
+        type=Path,
+        metavar="PTD",
+        help=f"a data file {whose}; may be repeated",
+    )
 
 
 def _add_policy(parser: argparse.ArgumentParser) -> None:
@@ -141,6 +163,21 @@ def _add_policy(parser: argparse.ArgumentParser) -> None:
         help="an op that must stay in the graph, e.g. aten.full; may be repeated",
     )
     group.add_argument("--through-parameters", action="store_true")
+    group.add_argument(
+        "--placement",
+        type=_placement,
+        default=policy.placement,
+        metavar="PLACE",
+        help="program, program:unnamed, external[:FILE], input[:FILE] or graph; data "
+        "files are written beside the program (default: program)",
+    )
+
+
+def _placement(text: str) -> Placement:
+    try:
+        return Placement.parse(text.replace(":", " "))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _limit(words: Tuple[str, ...]) -> Callable[[str], Union[int, str, None]]:
@@ -180,11 +217,13 @@ def _lower(args: argparse.Namespace) -> None:
         max_uniform_bytes=args.max_uniform_bytes,
         keep=args.keep,
         through_parameters=args.through_parameters,
+        placement=args.placement,
     )
     before, _ = _lower_file(args, False)
     after, reports = _lower_file(args, policy)
     with open(args.output, "wb") as file:
         after.write_to_file(file)
+    after.write_tensor_data_to_file(args.output.absolute().parent)
     for report in reports:
         print(report, end="\n\n")
     print(compare(measure(before), measure(after)))
@@ -233,58 +272,29 @@ def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
-@dataclass(frozen=True)
-class _Row:
-    """One constant in the listing."""
-
-    name: str
-    shape: List[int]
-    dtype: str
-    bytes: int
-    fill: Union[bool, int, float, str, None]
-
-
 def _inspect(args: argparse.Namespace) -> None:
-    try:
-        constants = read_synthesized_constants(args.program)
-    except InvalidProgramError as error:
-        raise CommandError(f"{args.program}: {error}") from error
-    rows = [_describe(name, tensor) for name, tensor in constants.items()]
+    rows = rows_of(_read(args.program, args.ptd))
     if args.json:
         print(json.dumps([vars(row) for row in rows], indent=2))
-    elif rows:
-        print(
-            tabulate(
-                [
-                    ("" if v is None else str(v) for v in vars(row).values())
-                    for row in rows
-                ],
-                headers=list(vars(rows[0])),
-                disable_numparse=True,
-            )
-        )
     else:
-        print("no named constants")
+        print(format_rows(rows))
 
 
-def _describe(name: str, tensor: torch.Tensor) -> _Row:
-    return _Row(
-        name=name,
-        shape=list(tensor.shape),
-        dtype=str(tensor.dtype).replace("torch.", ""),
-        bytes=tensor.nbytes,
-        fill=_fill(tensor),
-    )
+def _diff(args: argparse.Namespace) -> None:
+    first = _read(args.first, args.first_ptd)
+    second = _read(args.second, args.second_ptd)
+    difference = compare_constants(first, second)
+    if args.json:
+        print(json.dumps(vars(difference), indent=2))
+    else:
+        print(format_difference(difference, rows_of(first), rows_of(second)))
 
 
-def _fill(tensor: torch.Tensor) -> Union[bool, int, float, str, None]:
-    """The element if all are equal; as text where JSON has no number for it."""
-    fill = fill_value(tensor)
-    if isinstance(fill, complex):
-        return str(fill)
-    if isinstance(fill, float) and not math.isfinite(fill):
-        return str(fill)
-    return fill
+def _read(program: Path, data_files: Optional[List[Path]]) -> List[StoredConstant]:
+    try:
+        return list_synthesized_constants(program, data_files)
+    except InvalidProgramError as error:
+        raise CommandError(f"{program}: {error}") from error
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import mmap
 import os
 from dataclasses import dataclass
 from typing import (
+    Any,
     Dict,
     Iterator,
     List,
@@ -61,12 +62,18 @@ class StoredConstant:
         name: its name.
         where: ``program``; ``delegate`` for one in the .pte that a delegate took; or the
             text of its placement: ``external <tag>``, ``input``, ``input <tag>``.
-        tensor: with the dtype, shape and dim order that the files state; it owns its
-            bytes. None if they are in a data file that was not given.
+        dtype: of the stored form.
+        shape: of the stored form.
+        dim_order: of the bytes, outermost first.
+        tensor: its value; it owns its bytes. None if they are in a data file that was
+            not given.
     """
 
     name: str
     where: str
+    dtype: torch.dtype
+    shape: Tuple[int, ...]
+    dim_order: Tuple[int, ...]
     tensor: Optional[torch.Tensor]
 
 
@@ -118,16 +125,17 @@ def list_synthesized_constants(
         for name, (offset, size) in segments.items():
             if name in tensors or name in manifest:
                 inside[name] = data[base + offset : base + offset + size]
-    found = {
-        name: StoredConstant(name, "program", _from_program(name, t, inside[name]))
-        for name, t in tensors.items()
-        if name in inside
-    }
+    found: Dict[str, StoredConstant] = {}
+    for name, tensor in tensors.items():
+        if name in inside:
+            layout = (tensor.scalar_type, tensor.sizes, tensor.dim_order)
+            found[name] = _stored(name, "program", *layout, inside[name])
     outside = _read_data_files(ptd, {n for n, e in manifest.items() if e.tag})
-    for name, entry in manifest.items():
+    for name, e in manifest.items():
         if name not in found:
-            held = _bytes_of(name, entry, inside, outside)
-            found[name] = StoredConstant(name, entry.where, _listed(name, entry, held))
+            held = _bytes_of(name, e, inside, outside)
+            layout = (e.scalar_type, e.sizes, e.dim_order)
+            found[name] = _stored(name, e.where, *layout, held)
     return [constant for _, constant in sorted(found.items())]
 
 
@@ -144,19 +152,6 @@ def _bytes_of(
     if held is None or name not in held:
         _damaged(f"the file that should have the constant {name!r} does not")
     return held[name]
-
-
-def _from_program(name: str, tensor: Tensor, data: Bytes) -> torch.Tensor:
-    sizes, order = tensor.sizes, tensor.dim_order
-    return _to_torch(name, tensor.scalar_type, sizes, order, data)
-
-
-def _listed(
-    name: str, entry: ManifestEntry, data: Optional[Bytes]
-) -> Optional[torch.Tensor]:
-    if data is None:
-        return None
-    return _to_torch(name, entry.scalar_type, entry.sizes, entry.dim_order, data)
 
 
 def _parse_manifest(data: Bytes) -> Dict[str, ManifestEntry]:
@@ -256,24 +251,28 @@ def _named_tensors(program: Program) -> Iterator[Tuple[str, Tensor]]:
                 yield tensor.extra_tensor_info.fully_qualified_name, tensor
 
 
-def _to_torch(
+def _stored(
     name: str,
-    scalar_type: object,
+    where: str,
+    scalar_type: Any,
     sizes: Optional[Sequence[int]],
     dim_order: Optional[Sequence[int]],
-    data: Bytes,
-) -> torch.Tensor:
-    sizes, order = list(sizes or []), list(dim_order or [])
-    dtype = _DTYPES.get(scalar_type)  # type: ignore[call-overload]
+    data: Optional[Bytes],
+) -> StoredConstant:
+    shape, order = tuple(sizes or ()), tuple(dim_order or ())
+    dtype = _DTYPES.get(scalar_type)
     if dtype is None:
         _damaged(f"the constant {name!r} cannot have dtype {scalar_type!r}")
-    if any(s < 0 for s in sizes) or sorted(order) != list(range(len(sizes))):
-        _damaged(f"the constant {name!r} has sizes {sizes} with dim order {order}")
-    size = math.prod(sizes) * dtype.itemsize
+    if any(s < 0 for s in shape) or sorted(order) != list(range(len(shape))):
+        _damaged(f"the constant {name!r} has sizes {shape} with dim order {order}")
+    if data is None:
+        return StoredConstant(name, where, dtype, shape, order, None)
+    size = math.prod(shape) * dtype.itemsize
     if size != len(data) or size == 0:
         _damaged(f"the constant {name!r} needs {size} bytes but has {len(data)}")
     flat = torch.frombuffer(bytearray(data), dtype=torch.uint8).view(dtype)
-    return flat.as_strided(sizes, stride_from_dim_order(sizes, order))
+    tensor = flat.as_strided(shape, stride_from_dim_order(list(shape), list(order)))
+    return StoredConstant(name, where, dtype, shape, order, tensor)
 
 
 def _damaged(why: str, cause: Optional[Exception] = None) -> NoReturn:

@@ -93,7 +93,8 @@ planned memory, bytes       384      256""",
         model = self.save(Ramp(), torch.zeros(4, 8))
         out = self.assert_runs("lower", model, "-o", self.pte)
         self.assertRegex(out, r"kernel calls +\d+ +0\n")
-        self.assertEqual(read_synthesized_constants(self.pte), {})
+        out = self.assert_runs("inspect", self.pte)
+        self.assertEqual(out.count(" delegate "), 2)
 
     def test_backward_graph_of_issue_15505(self):
         model = self.save(SigmoidSum(), torch.zeros(1, 5, 8, requires_grad=True))
@@ -171,10 +172,10 @@ class InspectTest(CliTest):
         self.assertExpectedInline(
             self.assert_runs("inspect", self.pte),
             """\
-name                   shape    dtype    bytes    fill
----------------------  -------  -------  -------  ------
-arange_8_f32_47c4d89e  [8]      float32  32
-full_1x1_f32_9b5466e6  [1, 1]   float32  4        2.0
+name                   where    shape    dtype    dim_order    bytes    fill
+---------------------  -------  -------  -------  -----------  -------  ------
+arange_8_f32_47c4d89e  program  [8]      float32  [0]          32
+full_1x1_f32_9b5466e6  program  [1, 1]   float32  [0, 1]       4        2.0
 """,
         )
 
