@@ -12,10 +12,11 @@ asks that segments be disjoint (runtime/executor/pte_data_map.cpp reads ``offset
 """
 
 import hashlib
-from typing import Dict, List, Mapping, Optional, Set, TYPE_CHECKING
+from typing import Dict, List, Optional, TYPE_CHECKING
 
 from executorch.exir._serialize._cord import FileBackedData
 from executorch.exir.schema import Buffer, DataSegment, NamedData, Program
+from executorch.exir.synthesized_constants.manifest import MANIFEST_KEY
 
 if TYPE_CHECKING:
     from executorch.exir._serialize._program import PTEFile
@@ -52,14 +53,12 @@ def append_named_constants(
     Raises:
         ValueError: the name of a constant is that of named data with other bytes.
     """
-    if not pte_file.named_constants:
+    if not _has_synthesized_constants(pte_file):
         return
     constants = pte_file.program.constant_buffer
     shared = _shared_with_constants(pte_file, constant_tensor_alignment or 1)
     _check_names(pte_file, constants)
     taken = {entry.key for entry in program.named_data or []}
-    assert program.constant_segment is not None
-    base = program.segments[program.constant_segment.segment_index].offset
     segment_of: Dict[int, int] = {}
     for name, index in sorted({**pte_file.named_constants, **shared}.items()):
         size = len(constants[index].storage)
@@ -67,16 +66,38 @@ def append_named_constants(
             continue  # the runtime refuses to look up an empty segment
         if index not in segment_of:
             segment_of[index] = len(program.segments)
-            offset = base + program.constant_segment.offsets[index]
-            program.segments.append(DataSegment(offset=offset, size=size))
+            program.segments.append(_segment_over(program, index, size))
         entry = NamedData(key=name, segment_index=segment_of[index])
         program.named_data = [*(program.named_data or []), entry]
+
+
+def _segment_over(program: Program, index: int, size: int) -> DataSegment:
+    """A segment that lies over one constant in the constant segment."""
+    constants = program.constant_segment
+    assert constants is not None
+    base = program.segments[constants.segment_index].offset
+    return DataSegment(offset=base + constants.offsets[index], size=size)
+
+
+def _has_synthesized_constants(pte_file: "PTEFile") -> bool:
+    """Other programs are written as upstream writes them."""
+    named_data = pte_file.named_data
+    listed = named_data is not None and MANIFEST_KEY in named_data.pte_data
+    return listed or bool(pte_file.named_constants)
+
+
+def _trains(program: Program) -> bool:
+    """Whether an optimizer may write to the program's constants: what a delegate holds
+    must then stay apart. Its metadata methods say so (exir/emit/_emit_program.py)."""
+    return any(plan.name.startswith("__et_training") for plan in program.execution_plan)
 
 
 def _shared_with_constants(pte_file: "PTEFile", alignment: int) -> Dict[str, int]:
     """Named data whose bytes the constant segment has, by index into the constants."""
     named_data = pte_file.named_data
-    if named_data is None or not pte_file.named_constants:
+    if named_data is None or not _has_synthesized_constants(pte_file):
+        return {}
+    if _trains(pte_file.program):
         return {}
     sizes = {len(buffer) for buffer in named_data.buffers}
     index_of = {

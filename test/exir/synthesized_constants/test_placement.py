@@ -225,6 +225,40 @@ def test_a_constant_that_delegate_and_kernels_use_is_stored_once() -> None:
     assert placed.pte.count(torch.arange(64.0).reshape(8, 8).sin().numpy().tobytes()) == 1
 
 
+class Tied(torch.nn.Module):
+    """An embedding table that is the last layer's weight too: kernels look up in it, the
+    delegate multiplies by it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table = torch.nn.Embedding(100, 64)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        hidden = self.table(ids) + torch.arange(64) / 64.0
+        return torch.nn.functional.linear(hidden, self.table.weight)
+
+
+def test_a_tied_weight_is_stored_once_when_the_flag_is_on() -> None:
+    ids = torch.arange(8)
+    table = Tied().table.weight.detach().numpy().tobytes()
+    counts = {}
+    for placement in (None, Placement.PROGRAM, Placement.EXTERNAL):
+        placed = lower(export(Tied(), (ids,)), placement, delegate=True)
+        counts[placement] = placed.pte.count(table)
+        assert_same(placed.run(ids), Tied()(ids), atol=1e-4)
+    assert counts == {None: 2, Placement.PROGRAM: 1, Placement.EXTERNAL: 1}
+
+
+def test_less_alignment_than_a_delegate_needs_keeps_its_copy() -> None:
+    ids = torch.arange(8)
+    table = Tied().table.weight.detach().numpy().tobytes()
+    config = ExecutorchBackendConfig(constant_tensor_alignment=4)
+    placed = lower(export(Tied(), (ids,)), delegate=True, config=config)
+    assert placed.pte.count(table) == 2
+    assert_same(placed.run(ids), Tied()(ids), atol=1e-4)
+
+
 # --- Names that clash ----------------------------------------------------------------
 
 
