@@ -26,7 +26,9 @@ from torch.utils import _pytree as pytree
 NAMES_METHOD_PREFIX = "__et_synthesized_inputs_"
 
 
-def synthesized_inputs(program: Any, method: str = "forward") -> Dict[str, torch.Tensor]:
+def synthesized_inputs(
+    program: Any, method: str = "forward"
+) -> Dict[str, torch.Tensor]:
     """Returns the constants that are inputs of a method.
 
     Args:
@@ -111,7 +113,9 @@ def _extend_call(program: ExportedProgram, name: str, node_name: str) -> None:
 def _with_keyword(in_spec: pytree.TreeSpec, name: str) -> pytree.TreeSpec:
     args, kwargs = in_spec.children()
     kwargs = pytree.TreeSpec(
-        dict, [*(kwargs.context or []), name], [*kwargs.children(), pytree.treespec_leaf()]
+        dict,
+        [*(kwargs.context or []), name],
+        [*kwargs.children(), pytree.treespec_leaf()],
     )
     return pytree.TreeSpec(tuple, None, [args, kwargs])
 

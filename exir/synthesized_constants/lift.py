@@ -40,12 +40,7 @@ from executorch.exir.synthesized_constants.rewrite import (
     PER_USER_BYTES,
     rewrite,
 )
-from executorch.exir.synthesized_constants.select import (
-    Dims,
-    Forbids,
-    Limits,
-    select,
-)
+from executorch.exir.synthesized_constants.select import Dims, Forbids, Limits, select
 from executorch.exir.synthesized_constants.table import split_small_constants
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
@@ -200,7 +195,9 @@ def _skipped(analysis: Analysis, node: Node, limits: Limits) -> Entry:
     return Entry(constant, False, _IN_GRAPH if in_graph else _OVER_LIMIT)
 
 
-def _stays_in_graph(policy: SynthesizedConstantPolicy, method: str) -> Optional[Forbids]:
+def _stays_in_graph(
+    policy: SynthesizedConstantPolicy, method: str
+) -> Optional[Forbids]:
     """Returns what tells the forms that must not be stored, if there are any."""
     if policy.placement == Placement.GRAPH:
         return lambda analysis, node, dims: True

@@ -89,7 +89,17 @@ class Report:
         return title + summary + ("\n" + table if rows else "")
 
 
-_HEADERS = ("name", "value", "stored", "bytes", "fill", "uses", "where", "source", "not lifted")
+_HEADERS = (
+    "name",
+    "value",
+    "stored",
+    "bytes",
+    "fill",
+    "uses",
+    "where",
+    "source",
+    "not lifted",
+)
 
 
 def _row(entry: Entry) -> Tuple[str, ...]:

@@ -25,9 +25,9 @@ from executorch.exir.schema import Program
 from executorch.exir.synthesized_constants import (
     collect_reports,
     Placement,
+    synthesized_inputs,
     SynthesizedConstant,
     SynthesizedConstantPolicy,
-    synthesized_inputs,
 )
 from executorch.exir.synthesized_constants.policy import PlacementRule
 from executorch.extension.pybindings.portable_lib import (
@@ -95,7 +95,9 @@ class Placed:
             return {}
         return {k: data.buffers[e.buffer_index] for k, e in data.pte_data.items()}
 
-    def run(self, *inputs: Any, method: str = "forward", data: bool = True) -> List[Any]:
+    def run(
+        self, *inputs: Any, method: str = "forward", data: bool = True
+    ) -> List[Any]:
         """Outputs of the stock runtime, with the default values of synthesized inputs
         and with the data file if there is one."""
         files = list(self.ptd.values()) if data else []

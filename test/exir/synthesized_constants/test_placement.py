@@ -15,19 +15,11 @@ from executorch.exir.synthesized_constants import (
     get_synthesized_constant,
     lift_synthesized_constants,
     Placement,
+    rewrite,
     SynthesizedConstantPolicy,
 )
-from executorch.exir.synthesized_constants import rewrite
 from executorch.exir.synthesized_constants.placement import DEFAULT_TAG, Where
-from placing import (
-    assert_same,
-    lower,
-    Positions,
-    Scaled,
-    two_expected,
-    two_methods,
-    X,
-)
+from placing import assert_same, lower, Positions, Scaled, two_expected, two_methods, X
 from torch.export import export
 
 
@@ -73,7 +65,9 @@ def test_a_function_sees_the_description_and_decides_for_each() -> None:
 
     def rule(constant: Any) -> Placement:
         seen[constant.name] = constant
-        return Placement.INPUT if constant.op.startswith("aten.mul") else Placement.PROGRAM
+        return (
+            Placement.INPUT if constant.op.startswith("aten.mul") else Placement.PROGRAM
+        )
 
     placed = lower({"encode": export(Positions(), (X,))}, rule)
     for constant in seen.values():
@@ -222,7 +216,9 @@ def test_a_constant_that_delegate_and_kernels_use_is_stored_once() -> None:
 
     programs = {"a": export(Add(), (X,)), "b": export(Add(), (X,))}
     placed = lower(programs, partitioner={"a": [XnnpackPartitioner()], "b": []})
-    assert placed.pte.count(torch.arange(64.0).reshape(8, 8).sin().numpy().tobytes()) == 1
+    assert (
+        placed.pte.count(torch.arange(64.0).reshape(8, 8).sin().numpy().tobytes()) == 1
+    )
 
 
 class Tied(torch.nn.Module):

@@ -22,15 +22,7 @@ from executorch.extension.flat_tensor.serialize.serialize import (
     FlatTensorSerializer,
 )
 from executorch.runtime import Runtime
-from placing import (
-    assert_same,
-    lower,
-    Placed,
-    Positions,
-    two_expected,
-    two_methods,
-    X,
-)
+from placing import assert_same, lower, Placed, Positions, two_expected, two_methods, X
 from torch.export import export
 
 

@@ -14,8 +14,8 @@ from executorch.exir.schema import DelegateCall, String, Tensor
 from executorch.exir.synthesized_constants import (
     lift_synthesized_constants,
     Placement,
-    SynthesizedConstantPolicy,
     synthesized_inputs,
+    SynthesizedConstantPolicy,
 )
 from executorch.extension.pybindings.portable_lib import (
     _load_for_executorch_from_buffer,
@@ -74,7 +74,9 @@ def test_an_aten_program_takes_them_as_keywords_after_the_users_own() -> None:
     assert_same([program.module()(X, scale=SCALE, **inputs)], expected)
     assert_same([program.module()(X, **inputs, scale=SCALE)], expected)
     args, kwargs = program.example_inputs
-    assert_same([program.module()(*args, **kwargs)], Scaled()(X, scale=torch.ones(1, 8)))
+    assert_same(
+        [program.module()(*args, **kwargs)], Scaled()(X, scale=torch.ones(1, 8))
+    )
     with pytest.raises(ValueError, match="keyword mismatch.*triu_8x8"):
         program.module()(X, scale=SCALE)
 

@@ -21,8 +21,8 @@ from executorch.exir.synthesized_constants.placement import DEFAULT_TAG, Where
 from executorch.extension.pybindings.portable_lib import (
     _load_bundled_program_from_buffer,
     _load_for_executorch,
-    _load_for_executorch_from_bundled_program,
     _load_for_executorch_from_buffer,
+    _load_for_executorch_from_bundled_program,
 )
 from executorch.extension.training import get_sgd_optimizer, TrainingModule
 from placing import assert_same, lower, Positions, two_expected, two_methods, X

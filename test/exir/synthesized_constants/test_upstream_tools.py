@@ -30,8 +30,8 @@ from executorch.exir._serialize._program import (
 from executorch.exir.print_program import pretty_print, print_program
 from executorch.exir.synthesized_constants import (
     Placement,
-    SynthesizedConstantPolicy,
     synthesized_inputs,
+    SynthesizedConstantPolicy,
 )
 from executorch.extension.pybindings.portable_lib import (
     _load_for_executorch_from_buffer,
