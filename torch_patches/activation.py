@@ -29,7 +29,7 @@ from typing import Dict, Iterable, List, Sequence, Tuple
 from executorch.torch_patches import edits
 from executorch.torch_patches.edit import apply_to_text
 from executorch.torch_patches.errors import AnchorError, PatchError
-from executorch.torch_patches.live import Prepared, prepare, Step
+from executorch.torch_patches.live import prepare, Prepared, Step
 
 # package -> (lowest supported version, first version that is not)
 SUPPORTED: Dict[str, Tuple[Tuple[int, int], Tuple[int, int]]] = {
@@ -124,7 +124,9 @@ def _activate_or_warn(module: types.ModuleType) -> None:
 
 def _warn(error: Exception) -> None:
     warnings.warn(
-        f"synthesized constants are not available: {error}", RuntimeWarning, stacklevel=2
+        f"synthesized constants are not available: {error}",
+        RuntimeWarning,
+        stacklevel=2,
     )
 
 
@@ -227,6 +229,7 @@ def _find_spec(module: str) -> "importlib.machinery.ModuleSpec | None":
     parent, _, _ = module.rpartition(".")
     if not parent:
         return importlib.util.find_spec(module)
+    search: "Iterable[str] | None"
     if parent in sys.modules:
         search = sys.modules[parent].__path__
     else:
@@ -234,4 +237,4 @@ def _find_spec(module: str) -> "importlib.machinery.ModuleSpec | None":
         search = spec.submodule_search_locations if spec else None
     if search is None:
         return None
-    return importlib.machinery.PathFinder.find_spec(module, search)
+    return importlib.machinery.PathFinder.find_spec(module, list(search))

@@ -91,7 +91,9 @@ def owner_span(source: str, owner: str) -> Tuple[int, int]:
         if match is None:
             raise AnchorError(f"no definition of {owner!r}")
         start = match.start()
-        tail = re.compile(rf"^[ ]{{0,{len(match.group(1))}}}(?:async def|def|class|@)", re.M)
+        tail = re.compile(
+            rf"^[ ]{{0,{len(match.group(1))}}}(?:async def|def|class|@)", re.M
+        )
         following = tail.search(source, match.end(), end)
         end = following.start() if following else end
         indent = len(match.group(1)) + 1

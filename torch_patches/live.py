@@ -127,9 +127,7 @@ def _code_of(code: types.CodeType, owner: str) -> types.CodeType:
     return code
 
 
-def _live_functions(
-    module: types.ModuleType, owner: str
-) -> List[types.FunctionType]:
+def _live_functions(module: types.ModuleType, owner: str) -> List[types.FunctionType]:
     """The function objects behind the name ``owner``, under whatever wraps them."""
     *classes, name = owner.split(".")
     holder: Any = module
@@ -202,25 +200,30 @@ def _additions(
         if not isinstance(cls, type):
             raise PatchError(f"{module.__name__} has no class {edit.owner}")
 
-    steps = []
+    # Methods first: the __init__ that a new field generates calls __post_init__ only
+    # if the class has one by then.
+    methods: List[Step] = []
+    steps: List[Step] = []
     for node in ast.parse(_dedent(edit.text)).body:
         if isinstance(node, ast.FunctionDef):
             code = _code_of(whole, f"{edit.owner}.{node.name}")
-            steps.append(_method(module, cls, node, code))
+            methods.append(_method(module, cls, node, code))
         elif isinstance(node, ast.AnnAssign) and dataclasses.is_dataclass(cls):
             steps.append(_field(module, cls, node))
         elif isinstance(node, ast.Assign) and issubclass(cls, enum.Enum):
             steps.append(_member(cls, node))
         else:
             raise PatchError(f"cannot add {ast.unparse(node)!r} to {edit.owner}")
-    return steps
+    return methods + steps
 
 
 def _dedent(text: str) -> str:
     # textwrap.dedent would be misled by blank and continuation lines of docstrings
     lines = text.strip("\n").split("\n")
     indent = len(lines[0]) - len(lines[0].lstrip())
-    return "\n".join(line[indent:] if line[:indent].isspace() else line for line in lines)
+    return "\n".join(
+        line[indent:] if line[:indent].isspace() else line for line in lines
+    )
 
 
 def _method(
@@ -228,7 +231,9 @@ def _method(
 ) -> Step:
     def step() -> None:
         namespace: Dict[str, Any] = {}
-        snippet = compile(ast.Module([node], []), code.co_filename, "exec", dont_inherit=True)
+        snippet = compile(
+            ast.Module([node], []), code.co_filename, "exec", dont_inherit=True
+        )
         exec(snippet, vars(module), namespace)
         method = namespace[node.name]
         for function in _unwrap(method, set()):
@@ -291,7 +296,7 @@ def _field(module: types.ModuleType, cls: Any, node: ast.AnnAssign) -> Step:
                 delattr(cls, method)
         if (vars(cls).get("__doc__") or "").startswith(f"{cls.__name__}("):
             cls.__doc__ = None
-        dataclasses.dataclass(
+        dataclasses.dataclass(  # type: ignore[call-overload]
             cls,
             init=params.init,
             repr=params.repr,

@@ -19,6 +19,10 @@ from executorch.exir.synthesized_constants.lift import (  # noqa: E402
 from executorch.exir.synthesized_constants.policy import (  # noqa: E402
     SynthesizedConstantPolicy,
 )
+from executorch.exir.synthesized_constants.reader import (  # noqa: E402
+    InvalidProgramError,
+    read_synthesized_constants,
+)
 from executorch.exir.synthesized_constants.recipe import (  # noqa: E402
     get_synthesized_constant,
     is_synthesized_constant,
@@ -32,8 +36,10 @@ from executorch.exir.synthesized_constants.report import (  # noqa: E402
 __all__ = [
     "collect_reports",
     "get_synthesized_constant",
+    "InvalidProgramError",
     "is_synthesized_constant",
     "lift_synthesized_constants",
+    "read_synthesized_constants",
     "Report",
     "SynthesizedConstant",
     "SynthesizedConstantPolicy",

@@ -160,7 +160,9 @@ def _same(value: CompactValue, shape: Tuple[Dim, ...], *_: Any) -> torch.Tensor:
 def _expand(
     value: CompactValue, shape: Tuple[Dim, ...], *_: Any
 ) -> Optional[torch.Tensor]:
-    return value.data.reshape([1] * (len(shape) - value.data.dim()) + [*value.data.shape])
+    return value.data.reshape(
+        [1] * (len(shape) - value.data.dim()) + [*value.data.shape]
+    )
 
 
 @_rule("unsqueeze")
@@ -300,9 +302,7 @@ def _groups(
     return groups
 
 
-def concatenate(
-    values: Sequence[CompactValue], dim: int
-) -> Optional[torch.Tensor]:
+def concatenate(values: Sequence[CompactValue], dim: int) -> Optional[torch.Tensor]:
     """Returns the compact form of ``cat``, None where a size is not static."""
     values = [v for v in values if tuple(v.shape) != (0,)]  # cat ignores these
     if not values:

@@ -63,7 +63,7 @@ def demands_of(user: Node, analysis: Analysis) -> Dict[Node, Demand]:
         if shrunk is not None:
             return shrunk
     if _expands_to_explicit_sizes(user):
-        (source,) = [n for n in operands if n is user.args[0]] or [None]
+        source = next((n for n in operands if n is user.args[0]), None)
         if source is not None:
             data_shape = analysis.known[source].data_shape
             return {source: Demand(Use.BROADCAST, data_shape)}
@@ -92,7 +92,9 @@ def _broadcast_demands(
     result = user.meta.get("val")
     if not isinstance(result, torch.Tensor):
         return None
-    needed = {n: list(analysis.known[n].data_shape) for n in known}
+    needed: Dict[Node, List[Dim]] = {
+        n: list(analysis.known[n].data_shape) for n in known
+    }
     shapes: Dict[Node, Tuple[Any, ...]] = {}
     for n in user.all_input_nodes:
         value = n.meta.get("val")

@@ -43,7 +43,8 @@ def name_synthesized_constant(
     Raises:
         ExportError: the name stands for other bytes in another method.
     """
-    name = signature.inputs_to_synthesized_constants.get(node.name)
+    names = signature.inputs_to_synthesized_constants  # type: ignore[attr-defined]
+    name = names.get(node.name)
     tensor = evalue.val
     if name is None or not isinstance(tensor, Tensor) or tensor.extra_tensor_info:
         return  # not one, or stored outside of the program

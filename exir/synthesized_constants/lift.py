@@ -190,7 +190,10 @@ def _literals(
         if node.op != "placeholder":
             continue
         spec = kinds[node.name]
-        if spec.kind in (InputKind.CONSTANT_TENSOR, InputKind.SYNTHESIZED_CONSTANT):
+        if spec.kind in (
+            InputKind.CONSTANT_TENSOR,
+            InputKind.SYNTHESIZED_CONSTANT,  # type: ignore[attr-defined]
+        ):
             tensor: Any = program.constants.get(spec.target)
         elif not policy.through_parameters:
             continue

@@ -122,4 +122,6 @@ def resolve_flag(
 
 def limit_names() -> Collection[str]:
     """Names of the policy's fields that are limits in bytes."""
-    return [f.name for f in fields(SynthesizedConstantPolicy) if f.name.startswith("max")]
+    return [
+        f.name for f in fields(SynthesizedConstantPolicy) if f.name.startswith("max")
+    ]

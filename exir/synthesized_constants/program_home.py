@@ -59,7 +59,7 @@ class ProgramHome:
         program.graph_signature.input_specs.insert(
             self._position,
             InputSpec(
-                InputKind.SYNTHESIZED_CONSTANT,
+                InputKind.SYNTHESIZED_CONSTANT,  # type: ignore[attr-defined]
                 TensorArgument(node.name),
                 target=name,
             ),
@@ -136,7 +136,7 @@ def remove_unused_constants(
         InputKind.PARAMETER,
         InputKind.BUFFER,
         InputKind.CONSTANT_TENSOR,
-        InputKind.SYNTHESIZED_CONSTANT,
+        InputKind.SYNTHESIZED_CONSTANT,  # type: ignore[attr-defined]
     )
     removed = []
     for node in list(program.graph.nodes):
@@ -179,5 +179,3 @@ def _same_tensor(a: object, b: torch.Tensor) -> bool:
         and a.stride() == b.stride()
         and content_digest(a) == content_digest(b)
     )
-
-

@@ -123,7 +123,7 @@ def describe_tensor(
         shape=shape,
         dtype=tensor.dtype,
         stored_shape=shape,
-        dim_order=tuple(int(d) for d in dim_order_from_stride(tensor.stride())),
+        dim_order=tuple(int(d) for d in dim_order_from_stride(tensor.stride())),  # type: ignore[arg-type]
         value_bytes=size,
         stored_bytes=size,
         fill_value=fill_value(tensor),
@@ -134,11 +134,16 @@ def describe_tensor(
 
 def source_line(node: torch.fx.Node) -> str:
     """Returns the innermost line of the node's stack trace that names a file, as
-    ``file:line in function``; "" without a trace."""
+    ``file:line in function``; "" without one. Code that was generated while tracing
+    (the graph that a backward was made from) is in no file."""
     lines = (node.meta.get("stack_trace") or "").strip().splitlines()
     for line in reversed(lines):
         line = line.strip()
-        if line.startswith('File "') and '", line ' in line:
+        if (
+            line.startswith('File "')
+            and not line.startswith('File "<')
+            and '", line ' in line
+        ):
             path, _, rest = line[len('File "') :].partition('", line ')
             return f"{path}:{rest.replace(', in ', ' in ')}"
     return ""

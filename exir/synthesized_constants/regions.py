@@ -23,7 +23,11 @@ from executorch.exir.synthesized_constants.recipe import (
     SynthesizedConstant,
 )
 from executorch.exir.synthesized_constants.report import Report
-from executorch.exir.synthesized_constants.rewrite import Home, inherited_meta, placeholder_name
+from executorch.exir.synthesized_constants.rewrite import (
+    Home,
+    inherited_meta,
+    placeholder_name,
+)
 from executorch.exir.synthesized_constants.select import Limits
 from torch.fx import GraphModule, Node
 
@@ -111,9 +115,7 @@ def lift_bodies(
         form = forms.get(op.target) if op.op == "call_function" else None
         if form is None:
             continue
-        bodies = [
-            getattr(graph_module, str(op.args[i].target)) for i in form.bodies
-        ]
+        bodies = [getattr(graph_module, str(op.args[i].target)) for i in form.bodies]
         for i, body in enumerate(bodies):
             literals = _known_operands(op, form, body, analysis)
             inner = analyse(body, literals, keep)
@@ -121,7 +123,9 @@ def lift_bodies(
             limits = lift_bodies(body, inner, keep, limits, inner_home, report)
             stored = lift_region(body, inner, limits, inner_home, report)
             if limits.total is not None:
-                limits = dataclasses.replace(limits, total=max(limits.total - stored, 0))
+                limits = dataclasses.replace(
+                    limits, total=max(limits.total - stored, 0)
+                )
         _drop_unused_operands(op, form, bodies)
         for body in bodies:
             body.recompile()
@@ -133,7 +137,7 @@ def _placeholders(body: GraphModule) -> List[Node]:
 
 
 def _first_shared(op: Node, form: _Form) -> int:
-    return sum(len(op.args[i]) for i in form.before)  # type: ignore[arg-type]
+    return sum(len(op.args[i]) for i in form.before)  # type: ignore[arg-type, misc]
 
 
 def _known_operands(

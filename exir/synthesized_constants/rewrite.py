@@ -130,7 +130,9 @@ def _store(
         return nodes[-1]
 
     for user, use in users:
-        if use is Use.OUTPUT or (use is Use.FULL and dims != tuple(node.meta["val"].shape)):
+        if use is Use.OUTPUT or (
+            use is Use.FULL and dims != tuple(node.meta["val"].shape)
+        ):
             if full is None:
                 full = _expand(graph, node, stand_in())
             replacement = full
@@ -146,9 +148,7 @@ def _expand(graph: Graph, node: Node, small: Node) -> Node:
     edge = isinstance(node.target, EdgeOpOverload)
     op = (exir_ops.edge if edge else torch.ops).aten.expand_copy.default
     with graph.inserting_before(node):
-        full = graph.call_function(
-            op, (small, expanded_sizes(node.meta["val"].shape))
-        )
+        full = graph.call_function(op, (small, expanded_sizes(node.meta["val"].shape)))
     full.meta = {k: v for k, v in node.meta.items() if k not in _OWN_META}
     full.meta["val"] = node.meta["val"]
     return full

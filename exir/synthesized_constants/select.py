@@ -145,7 +145,9 @@ class _Problem:
         links: nx.Graph = nx.Graph()
         links.add_nodes_from(needed)
         for node in needed:
-            links.add_edges_from((node, operand) for operand in self.known_operands(node))
+            links.add_edges_from(
+                (node, operand) for operand in self.known_operands(node)
+            )
             # A literal that several parts use dies only if none of them needs it.
             links.add_edges_from(
                 (node, operand)
@@ -339,7 +341,12 @@ class _Part:
             expand = 1 + small if problem.can_expand(node) else math.inf
             computed = (node, _COMPUTED)
             _add(network, (node, Use.BROADCAST), computed, small)
-            _add(network, (node, Use.FULL), computed, min(full, expand) - min(small, full))
+            _add(
+                network,
+                (node, Use.FULL),
+                computed,
+                min(full, expand) - min(small, full),
+            )
             _add(network, (node, Use.FULL), (node, Use.BROADCAST), math.inf)
             copied = 1 if problem.can_expand(node) else math.inf
             _add(network, (node, Use.OUTPUT), computed, copied)
@@ -395,7 +402,7 @@ def content_digest(tensor: torch.Tensor) -> str:
     """Returns a SHA-256 over dtype, shape and elements, in hexadecimal digits."""
     digest = hashlib.sha256(f"{tensor.dtype} {tuple(tensor.shape)} ".encode())
     if tensor.numel():
-        digest.update(bits(tensor.contiguous()).numpy())
+        digest.update(bits(tensor.contiguous()).numpy())  # type: ignore[arg-type]
     return digest.hexdigest()
 
 

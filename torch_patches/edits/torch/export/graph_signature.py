@@ -28,7 +28,7 @@ EDITS = [
     Insert(
         owner="ExportGraphSignature",
         anchor="    @property\n    def lifted_custom_objs(",
-        text='''    # Targets of the tensors that a compiler pass computed at compile time; they are
+        text="""    # Targets of the tensors that a compiler pass computed at compile time; they are
     # among lifted_tensor_constants too.
     @property
     def synthesized_constants(self) -> Collection[str]:
@@ -39,14 +39,14 @@ EDITS = [
             if isinstance(s.target, str)
         )
 
-''',
+""",
         before=True,
         why="Lists the new kind alone.",
     ),
     Insert(
         owner="ExportGraphSignature",
         anchor="    @property\n    def inputs_to_lifted_custom_objs(",
-        text='''    # Placeholder name -> target, for the inputs in synthesized_constants. Several
+        text="""    # Placeholder name -> target, for the inputs in synthesized_constants. Several
     # placeholders may have one target.
     @property
     def inputs_to_synthesized_constants(self) -> Mapping[str, str]:
@@ -58,7 +58,7 @@ EDITS = [
             and isinstance(s.target, str)
         )
 
-''',
+""",
         before=True,
         why="Lists the new kind alone.",
     ),

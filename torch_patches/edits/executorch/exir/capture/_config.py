@@ -20,14 +20,14 @@ EDITS = [
     Insert(
         owner="EdgeCompileConfig",
         anchor="    preserve_ops: List[torch.torch._ops.OpOverload] = field(default_factory=list)\n",
-        text='''    # Turn tensors that the graph makes at run time although the compiler knows them
+        text="""    # Turn tensors that the graph makes at run time although the compiler knows them
     # (full, arange, masks, rotary tables, ...) into constants of the kind
     # SYNTHESIZED_CONSTANT. A policy says which of them and where they are stored.
     lift_synthesized_constants: Union[bool, SynthesizedConstantPolicy] = False
 
     def __post_init__(self) -> None:
         validate_flag(self.lift_synthesized_constants)
-''',
+""",
         why="The flag that switches the feature on.",
     ),
 ]

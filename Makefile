@@ -1,0 +1,46 @@
+# make test PYTHON=python3.12 PIP_ARGS="--no-index --find-links wheels"
+PYTHON ?= python3
+PIP_ARGS ?=
+PYTEST_ARGS ?= -n 2
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+SOURCES := exir torch_patches test setup.py
+
+# Tests and linters run two at a time; more threads only get in each other's way.
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: demo test lint format clean
+
+demo: $(INSTALLED)
+	$(BIN)/python test/demo/demo.py
+
+test: $(INSTALLED)
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+# The checker finds packages by their paths, so it is shown the repository root under
+# the name that it is installed as.
+lint: $(INSTALLED)
+	$(BIN)/ufmt check $(SOURCES)
+	$(BIN)/flake8 $(SOURCES)
+	mkdir -p .mypy_cache/root
+	ln -sfn "$(CURDIR)" .mypy_cache/root/executorch
+	MYPYPATH=.mypy_cache/root:test/exir/synthesized_constants $(BIN)/mypy \
+		$(addprefix .mypy_cache/root/executorch/,exir torch_patches test)
+
+format: $(INSTALLED)
+	$(BIN)/ufmt format $(SOURCES)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .hypothesis
+
+$(INSTALLED): setup.py pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { \
+		echo "error: $(PYTHON) was not found; name one with make PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 14))' || { \
+		echo "error: $$($(PYTHON) --version) is not supported: executorch 1.5 needs" \
+			"Python 3.10 to 3.13; name one with make PYTHON=..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install $(PIP_ARGS) -c constraints.txt -e '.[test,demo,lint]'
+	touch $@
