@@ -77,7 +77,7 @@ def owner_span(source: str, owner: str) -> Tuple[int, int]:
     file would find the same range at twenty times the cost at every import.
 
     Raises:
-        AnchorError: there is no such definition.
+        AnchorError: there is no such definition, or several.
     """
     start, end = 0, len(source)
     indent = 0
@@ -87,9 +87,11 @@ def owner_span(source: str, owner: str) -> Tuple[int, int]:
             m for m in head.finditer(source, start, end) if len(m.group(1)) >= indent
         ]
         # The outermost: methods of inner classes may have the same name.
-        match = min(matches, key=lambda m: len(m.group(1)), default=None)
-        if match is None:
-            raise AnchorError(f"no definition of {owner!r}")
+        outermost = min((len(m.group(1)) for m in matches), default=0)
+        matches = [m for m in matches if len(m.group(1)) == outermost]
+        if len(matches) != 1:
+            raise AnchorError(f"{len(matches) or 'no'} definitions of {owner!r}")
+        (match,) = matches
         start = match.start()
         tail = re.compile(rf"^[ ]{{0,{len(match.group(1))}}}(?:async def|def|class|@)", re.M)
         following = tail.search(source, match.end(), end)
