@@ -109,5 +109,7 @@ def _after_import(name: str, hook: Callable[[types.ModuleType], None]) -> None:
 
 def _warn(error: Exception) -> None:
     warnings.warn(
-        f"synthesized constants are not available: {error}", RuntimeWarning, stacklevel=2
+        f"synthesized constants are not available: {error}",
+        RuntimeWarning,
+        stacklevel=2,
     )

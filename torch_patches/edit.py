@@ -90,10 +90,12 @@ def owner_span(source: str, owner: str) -> Tuple[int, int]:
         outermost = min((len(m.group(1)) for m in matches), default=0)
         matches = [m for m in matches if len(m.group(1)) == outermost]
         if len(matches) != 1:
-            raise AnchorError(f"{len(matches) or 'no'} definitions of {owner!r}")
+            raise AnchorError(f"{len(matches)} definitions of {owner!r} instead of one")
         (match,) = matches
         start = match.start()
-        tail = re.compile(rf"^[ ]{{0,{len(match.group(1))}}}(?:async def|def|class|@)", re.M)
+        tail = re.compile(
+            rf"^[ ]{{0,{len(match.group(1))}}}(?:async def|def|class|@)", re.M
+        )
         following = tail.search(source, match.end(), end)
         end = following.start() if following else end
         indent = len(match.group(1)) + 1

@@ -154,7 +154,11 @@ def _decorate_again(cls: Any, undo: contextlib.ExitStack) -> None:
         setattr(cls, field.name, field)
     for name, value in list(vars(cls).items()):
         # Generated methods come from a string; one that the class wrote stays.
-        code = getattr(inspect.unwrap(value), "__code__", None) if callable(value) else None
+        code = (
+            getattr(inspect.unwrap(value), "__code__", None)
+            if callable(value)
+            else None
+        )
         if code is not None and code.co_filename == "<string>":
             delattr(cls, name)
     if (vars(cls).get("__doc__") or "").startswith(f"{cls.__name__}("):

@@ -17,6 +17,7 @@ makes the changes of several modules, and takes all of them back if one fails.
 """
 
 import __future__
+
 import ast
 import contextlib
 import io
