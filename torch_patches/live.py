@@ -22,11 +22,10 @@ import ast
 import contextlib
 import io
 import linecache
-import textwrap
 import tokenize
 import types
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Sequence, Union
 
 from executorch.torch_patches.edit import (
     apply_to_text,

@@ -8,8 +8,6 @@
 
 import copy
 import dataclasses
-import enum
-import functools
 import importlib
 import inspect
 import itertools
@@ -23,7 +21,7 @@ import traceback
 import pytest
 
 from executorch.torch_patches.edit import Insert, Replace
-from executorch.torch_patches.errors import AnchorError, PatchError
+from executorch.torch_patches.errors import PatchError
 from executorch.torch_patches.live import commit, FILE_SUFFIX, prepare
 
 _numbers = itertools.count()
