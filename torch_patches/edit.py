@@ -12,7 +12,7 @@ Everything here is text in, text out: no module is imported and nothing is appli
 
 import re
 from dataclasses import dataclass
-from typing import Iterable, List, Tuple, Union
+from typing import Iterable, Iterator, List, Tuple, Union
 
 from executorch.torch_patches.errors import AnchorError
 
@@ -82,24 +82,79 @@ def owner_span(source: str, owner: str) -> Tuple[int, int]:
     start, end = 0, len(source)
     indent = 0
     for name in owner.split(".") if owner else ():
-        head = re.compile(rf"^([ ]*)(?:async def|def|class) {re.escape(name)}\b", re.M)
         matches = [
-            m for m in head.finditer(source, start, end) if len(m.group(1)) >= indent
+            (len(m.group(1)), m.start(1))
+            for m in _definitions(source, name, start, end)
+            if len(m.group(1)) >= indent
         ]
         # The outermost: methods of inner classes may have the same name.
-        outermost = min((len(m.group(1)) for m in matches), default=0)
-        matches = [m for m in matches if len(m.group(1)) == outermost]
-        if len(matches) != 1:
-            raise AnchorError(f"{len(matches)} definitions of {owner!r} instead of one")
-        (match,) = matches
-        start = match.start()
-        tail = re.compile(
-            rf"^[ ]{{0,{len(match.group(1))}}}(?:async def|def|class|@)", re.M
-        )
-        following = tail.search(source, match.end(), end)
-        end = following.start() if following else end
-        indent = len(match.group(1)) + 1
+        outermost = [m for m in matches if m[0] == min(matches)[0]]
+        if len(outermost) != 1:
+            raise AnchorError(
+                f"{len(outermost)} definitions of {owner!r} instead of one"
+            )
+        ((spaces, start),) = outermost
+        # A pattern that begins with a letter is searched for much faster than "^".
+        tail = re.compile(rf"\n[ ]{{0,{spaces}}}(?:async def|def|class|@)")
+        following = tail.search(source, start, end)
+        end = following.start() + 1 if following else end
+        indent = spaces + 1
     return start, end
+
+
+def _definitions(
+    source: str, name: str, start: int, end: int
+) -> "Iterator[re.Match[str]]":
+    for m in re.compile(rf" {re.escape(name)}\b").finditer(source, start, end):
+        line = source.rfind("\n", start, m.start()) + 1 or start
+        head = _HEAD.fullmatch(source, line, m.start())
+        if head is not None:
+            yield head
+
+
+_HEAD = re.compile(r"([ ]*)(?:async def|def|class)")
+# Calls of imported names compile to other instructions than those of other names.
+_IMPORT = re.compile(r"^(?:from \S+ import (?:\([^)]*\)|.*)|import .*)$", re.M)
+
+
+def only(source: str, owners: Iterable[str]) -> str:
+    """Returns ``source`` with blank lines for all but imports and what ``owners`` names.
+
+    The definitions, each at its own line and in the classes that it belongs to, compile
+    to what they compile to in the whole file, at a fraction of the cost.
+    """
+    # start in source -> (end in source, text)
+    kept = {m.start(): (m.end(), m.group()) for m in _IMPORT.finditer(source)}
+    for owner in owners:
+        start, end = owner_span(source, owner)
+        start = _first_decorator(source, start)
+        kept[start] = (end, source[start:end])
+        *classes, _ = owner.split(".")
+        for count, name in enumerate(classes, 1):
+            start, _ = owner_span(source, ".".join(classes[:count]))
+            line = source[start : source.index("\n", start)]
+            indent = line[: len(line) - len(line.lstrip())]
+            kept.setdefault(start, (start + len(line), f"{indent}class {name}:"))
+    parts, at = [], 0
+    for start, (end, text) in sorted(kept.items()):
+        if start >= at:  # else it is inside of what was kept
+            parts += ["\n" * source.count("\n", at, start), text]
+            at = end
+    return "".join(parts)
+
+
+def _first_decorator(source: str, start: int) -> int:
+    """Returns where the decorators begin of the definition at ``start``."""
+    indent = re.compile("[ ]*").match(source, start).group()  # type: ignore[union-attr]
+    line = start
+    while line > 0:
+        end, line = line, source.rfind("\n", 0, line - 1) + 1
+        text = source[line:end]
+        if text.startswith(indent + "@"):
+            start = line
+        elif not text.startswith((indent + " ", indent + ")", indent + "#")):
+            break  # else it may be a line of a decorator of several lines
+    return start
 
 
 def apply_to_text(source: str, edits: Iterable[Edit]) -> str:

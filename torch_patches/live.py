@@ -6,11 +6,11 @@
 
 """Applies edited source to modules that are already imported.
 
-The edited text of a file is compiled once as a whole. Each edited function that
-exists in the process then gets its new ``__code__``: its identity stays, so that
-names bound elsewhere by ``from module import function`` see the change too. What an
-edit adds to a class is taken from a run of the class's edited body and set on the
-existing class (``extend.py``).
+The edited definitions of a file are compiled once, at their lines in the edited file.
+Each edited function that exists in the process then gets its new ``__code__``: its
+identity stays, so that names bound elsewhere by ``from module import function`` see
+the change too. What an edit adds to a class is taken from a run of the class's edited
+body and set on the existing class (``extend.py``).
 
 ``prepare`` finds, imports and compiles what is needed and changes nothing. ``commit``
 makes the changes of several modules, and takes all of them back if one fails.
@@ -31,6 +31,7 @@ from executorch.torch_patches.edit import (
     apply_to_text,
     Edit,
     Insert,
+    only,
     owner_span,
     Replace,
 )
@@ -101,27 +102,37 @@ def prepare(
     """
     edits = list(edits)
     edited = apply_to_text(source, edits)
-    code = compile(edited, path + FILE_SUFFIX, "exec", dont_inherit=True)
-    file = _File(module, source, edited, code)
-
-    names: List[Step] = [_bind(file.globals, load_imports(edits))]
-    changes: List[Step] = [_show_edited_lines(file)]
-    statements: List[Step] = []
+    functions = [_function_of(module, e.owner) for e in edits if isinstance(e, Replace)]
     added: Dict[str, List[ast.stmt]] = {}
     for edit in edits:
-        if isinstance(edit, Insert) and edit.owner:
+        if isinstance(edit, Insert):
             added.setdefault(edit.owner, []).extend(_statements(edit))
-        elif isinstance(edit, Insert):
-            for node in _statements(edit):
-                if isinstance(node, ast.FunctionDef):
-                    changes.append(_define(file, node))
-                elif not isinstance(node, _IMPORTS):
-                    statements.append(_execute(file, node))
+    at_module_level = added.pop("", [])
+    new = [node for node in at_module_level if isinstance(node, ast.FunctionDef)]
+    owners = dict.fromkeys([*functions, *added, *(node.name for node in new)])
+    file = _File(module, source, edited, _compile(edited, owners, path + FILE_SUFFIX))
+
+    changes = [_show_edited_lines(file)]
+    changes += [_define(file, node) for node in new]
     changes += [_extend(file, owner, nodes) for owner, nodes in added.items()]
-    owners = [_function_of(file, e.owner) for e in edits if isinstance(e, Replace)]
-    for owner in dict.fromkeys(owners):
+    for owner in dict.fromkeys(functions):
         changes += _swap_functions(file, owner)
-    return Prepared(names, changes, statements)
+    return Prepared(
+        names=[_bind(file.globals, load_imports(edits))],
+        changes=changes,
+        statements=[
+            _execute(file, node)
+            for node in at_module_level
+            if node not in new and not isinstance(node, _IMPORTS)
+        ],
+    )
+
+
+def _compile(edited: str, owners: Iterable[str], filename: str) -> types.CodeType:
+    try:
+        return compile(only(edited, owners), filename, "exec", dont_inherit=True)
+    except SyntaxError:  # an owner inside of an ``if`` or ``try`` at module level
+        return compile(edited, filename, "exec", dont_inherit=True)
 
 
 def commit(prepared: Sequence[Prepared]) -> None:
@@ -261,10 +272,10 @@ def _code_of(code: types.CodeType, owner: str) -> types.CodeType:
     return code
 
 
-def _function_of(file: _File, owner: str) -> str:
+def _function_of(module: types.ModuleType, owner: str) -> str:
     """Returns the owner without the functions inside a function: these are code of the
     function that makes them."""
-    holder: Any = file.module
+    holder: Any = module
     names = owner.split(".")
     for count, name in enumerate(names, 1):
         holder = vars(holder).get(name)
@@ -272,7 +283,7 @@ def _function_of(file: _File, owner: str) -> str:
             break
         if not isinstance(holder, type):
             return ".".join(names[:count])
-    raise PatchError(f"{file.module.__name__} has no function {owner or '(no name)'}")
+    raise PatchError(f"{module.__name__} has no function {owner or '(no name)'}")
 
 
 def _swap_functions(file: _File, owner: str) -> List[Step]:

@@ -10,7 +10,13 @@ import textwrap
 
 import pytest
 
-from executorch.torch_patches.edit import apply_to_text, Insert, owner_span, Replace
+from executorch.torch_patches.edit import (
+    apply_to_text,
+    Insert,
+    only,
+    owner_span,
+    Replace,
+)
 from executorch.torch_patches.errors import AnchorError
 
 SOURCE = textwrap.dedent(
@@ -127,3 +133,58 @@ def test_the_order_of_edits_does_not_matter():
         _replace("second.inner", "y + 1", "y + 5"),
     ]
     assert apply_to_text(SOURCE, edits) == apply_to_text(SOURCE, edits[::-1])
+
+
+def test_only_the_owners_are_kept_each_at_its_line():
+    text = only(SOURCE, ["second", "Outer.Inner.method"])
+    assert text.count("\n") == SOURCE.count("\n")
+    assert [line for line in text.splitlines() if line] == [
+        "import os",
+        "@decorated",
+        "def second(x):",
+        "    def inner(y):",
+        "        return y + 1",
+        "    return inner(x) + 1",
+        "class Outer:",
+        "    class Inner:",
+        "        def method(self):",
+        "            return 3",
+        "LAST = 1",
+    ]
+    assert all(a == b for a, b in zip(SOURCE.splitlines(), text.splitlines()) if b)
+    assert only(SOURCE, []).split() == ["import", "os"]
+
+
+def test_decorators_of_several_lines_are_kept():
+    source = textwrap.dedent(
+        """
+        from typing import (
+            Any,
+        )
+
+        def before():
+            pass
+        @first
+        # why
+        @second(
+            1,
+        )
+        def f():
+            pass
+
+        @other
+        class C(object):
+            x = 1
+
+            def g(self):
+                pass
+            @property
+            def h(self):
+                pass
+        """
+    )
+    assert only(source, ["f", "C.h"]) == source.replace(
+        "def before():\n    pass", "\n"
+    ).replace("@other\nclass C(object):\n    x = 1", "\nclass C:\n").replace(
+        "    def g(self):\n        pass\n", "\n\n"
+    )
