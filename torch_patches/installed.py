@@ -28,7 +28,7 @@ SUPPORTED: Dict[str, Tuple[Tuple[int, int], Tuple[int, int]]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Target:
     """One installed file with its edits."""
 
@@ -38,8 +38,10 @@ class Target:
     edits: Sequence[edits.Edit]
 
 
-def find_targets() -> List[Target]:
-    """Reads every file that has edits and checks their anchors.
+@functools.lru_cache(maxsize=None)
+def find_targets() -> Tuple[Target, ...]:
+    """Reads every file that has edits and checks their anchors. Once: activation asks
+    again when the imports that the edits need ask for it.
 
     Raises:
         PatchError: with one line for each package of the wrong version and for each
@@ -66,7 +68,7 @@ def find_targets() -> List[Target]:
             "the installed packages are not the ones that the edits were made for; "
             "nothing was changed.\n  " + "\n  ".join(problems)
         )
-    return targets
+    return tuple(targets)
 
 
 def _version_problems() -> List[str]:

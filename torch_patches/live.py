@@ -303,10 +303,10 @@ def _swap_functions(file: _File, owner: str) -> List[Step]:
     for function in functions:
         if function.__code__.co_freevars != code.co_freevars:
             raise PatchError(f"the edit of {owner} would change its closure")
-    header = _header(file.edited, owner)
     stub = None
-    if header != _header(file.source, owner):
-        stub = file.compile(header + " pass" if header.endswith(":") else header)
+    if _header(file.source, owner) != _header(file.edited, owner):
+        header = _header(file.edited, owner)
+        stub = file.compile(header + " pass")
     scope = vars(holder) if classes else {}
     return [_swap(file, function, code, stub, scope) for function in functions]
 
@@ -339,12 +339,15 @@ def _header(source: str, owner: str) -> str:
     """Returns ``def ...:`` of a function, without its decorators."""
     start, end = owner_span(source, owner)
     text = source[start:end].lstrip()
+    depth = 0
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.NEWLINE:
-            lines = text.splitlines()[: token.end[0]]
-            lines[-1] = lines[-1][: token.start[1]]
-            return "\n".join(lines).rstrip()
-    return text
+        if token.type == tokenize.OP:
+            depth += (token.string in "([{") - (token.string in ")]}")
+            if token.string == ":" and depth == 0:
+                row, column = token.end
+                lines = text.split("\n", row)[:row]
+                return "\n".join([*lines[:-1], lines[-1][:column]])
+    raise PatchError(f"{owner} has no body")
 
 
 # The attributes under which wrappers of the standard library keep what they wrap.

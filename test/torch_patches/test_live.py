@@ -254,7 +254,7 @@ def test_defaults_and_annotations_follow_the_header(make, future):
 
 
 def test_a_new_parameter_without_default_and_one_line_bodies(make):
-    module = make("def f(a, b=1): return a + b\n")
+    module = make("def f(a, b=1): return a + b  # sum: both\n")
     _apply(
         module,
         _replace("f", "(a, b=1): return a + b", "(a, b, c=(1,)): return a + b, c"),
