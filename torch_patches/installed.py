@@ -8,7 +8,6 @@
 that the edits fit them. Nothing is imported or changed."""
 
 import functools
-import importlib.machinery
 import importlib.metadata
 import importlib.util
 import os
@@ -97,22 +96,18 @@ def locate(module: str) -> Optional[str]:
     or None if there is none."""
     if module in sys.modules:
         return sys.modules[module].__file__
-    found = _find_spec(module)
-    if found is None or not found.origin or not os.path.isfile(found.origin):
-        return None
-    return found.origin
-
-
-@functools.lru_cache(maxsize=None)
-def _find_spec(module: str) -> Optional[importlib.machinery.ModuleSpec]:
-    parent, _, _ = module.rpartition(".")
-    if not parent:
-        return importlib.util.find_spec(module)
+    parent, names = module, []
+    while parent not in sys.modules and "." in parent:
+        parent, _, name = parent.rpartition(".")
+        names.insert(0, name)
     if parent in sys.modules:
         search = sys.modules[parent].__path__
     else:
-        spec = _find_spec(parent)
-        search = spec.submodule_search_locations if spec else None
-    if search is None:
-        return None
-    return importlib.machinery.PathFinder.find_spec(module, search)
+        spec = importlib.util.find_spec(parent)
+        search = (spec and spec.submodule_search_locations) or []
+    for directory in search:
+        for end in (".py", "/__init__.py"):
+            path = os.path.join(directory, *names) + end
+            if os.path.isfile(path):
+                return path
+    return None
