@@ -44,7 +44,13 @@ setup(
         "wrapt",
     ],
     extras_require={
-        "test": ["expecttest", "hypothesis", "pytest", "transformers>=5,<6"],
+        "test": [
+            "expecttest",
+            "hypothesis",
+            "pytest",
+            "setuptools>=70.1",  # builds a wheel without the package "wheel"
+            "transformers>=5,<6",
+        ],
         "demo": ["transformers>=5,<6"],
         "lint": [
             "black==24.4.2",

@@ -57,6 +57,10 @@ def activate() -> None:
             Nothing was changed then.
     """
     global _active
+    # Packages before what is inside them: that is the order in which the import system
+    # locks them for other threads. The second one calls this function.
+    importlib.import_module("executorch.exir")
+    importlib.import_module("executorch.exir.synthesized_constants")
     if _active:
         return
     from executorch.torch_patches.installed import find_targets
