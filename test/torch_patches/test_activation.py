@@ -54,7 +54,6 @@ def test_an_explicit_import_does_without_the_entry_point(run):
     [
         (["-O"], "executorch.exir.program._program"),
         (["-X", "importtime"], "executorch.exir.synthesized_constants"),
-        ([], "executorch.backends.xnnpack.partition.xnnpack_partitioner"),
     ],
 )
 def test_it_does_not_matter_what_is_imported_first(flags, first, run):
