@@ -162,7 +162,7 @@ def lift_region(
     skipped = [
         Entry(describe(analysis, n, analysis.known[n].data_shape), False, _OVER_LIMIT)
         for n in plan.computed
-        if analysis.known[n].single and any(u in plan.demands for u in n.users)
+        if analysis.known[n].single and any(u not in analysis.known for u in n.users)
     ]
     done = rewrite(graph, analysis, plan, home)
     entries = [Entry(c, True, uses=len(nodes)) for c, nodes in done.placeholders]
