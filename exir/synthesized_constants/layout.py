@@ -38,12 +38,12 @@ def dim_order_of(value: torch.Tensor) -> Tuple[int, ...]:
 def order_beside(
     stored: Sequence[int], own: Tuple[int, ...], result: torch.Tensor
 ) -> Tuple[int, ...]:
-    """Returns the dim order for a stored form that is an operand of an op with this
-    result.
+    """Returns the dim order for a stored form that broadcasts into ``result``.
 
-    Kernels ask that operands and result have one dim order. Where the bytes are the
-    same in either (``[1, 3, 1, 1]``, or a depthwise weight ``[8, 1, 3, 3]``), that of
-    the result is taken, else the value's ``own``.
+    Element-wise kernels ask that operands and result have one dim order. Where the
+    bytes are the same in either (``[1, 3, 1, 1]``), that of the result is taken, else
+    the value's ``own``. Not for other ops: the portable convolution gives wrong numbers
+    for a depthwise weight ``[8, 1, 3, 3]`` that says channels_last.
     """
     if result.dim() != len(stored):
         return own

@@ -121,9 +121,8 @@ def _store(
     full: Optional[Node] = None
     for user, use in users:
         order = own
-        result = user.meta.get("val")
-        if isinstance(result, torch.Tensor) and not op_traits.is_expand(user.target):
-            order = order_beside(dims, own, result)
+        if use is Use.BROADCAST and not op_traits.is_expand(user.target):
+            order = order_beside(dims, own, user.meta["val"])
         if order not in by_order:
             by_order[order] = _StandIns(analysis, node, dims, order, home)
         stand_in = by_order[order]
