@@ -39,8 +39,9 @@ from executorch.torch_patches.errors import PatchError
 from executorch.torch_patches.extend import add_to_class, check_addition
 
 # Appended to the file name of edited code, so that a traceback or debugger shows the
-# edited lines (from linecache) and never the lines of the file on disk.
-FILE_SUFFIX = "[executorch.torch_patches]"
+# edited lines (from linecache) and never the lines of the file on disk. It must not say
+# executorch: torch.export looks for that in the file names of its callers.
+FILE_SUFFIX = "[synthesized constants]"
 
 # A step makes one change and tells the stack how to take it back.
 Step = Callable[[contextlib.ExitStack], None]

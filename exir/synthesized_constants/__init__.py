@@ -7,6 +7,19 @@
 """Synthesized constants: tensors that the compiler knows, named, shrunk and stored.
 
 Importing this package also applies the changes to torch and executorch that it needs.
+
+What becomes of the kind of a lifted constant:
+
+- It stays through ``run_decompositions``, lowering, delegation, ``transform``, copies and
+  files, as does the description. Retracing and files leave one placeholder per constant;
+  lifting again gives each user of a small one its own.
+- A file read by torch or executorch without this package has a CONSTANT_TENSOR.
+- ``torch.export.export(program.module(), ...)`` makes a new program of a module like any
+  other: what it holds is the module's, so a constant comes back as CONSTANT_TENSOR, of
+  the same name.
+- A pass that copies a constant, or stores its values in another layout, keeps the kind;
+  what a pass computes, even from synthesized constants alone, is a CONSTANT_TENSOR
+  (``table.py`` says why).
 """
 
 from executorch.torch_patches.activation import activate
@@ -17,6 +30,7 @@ from executorch.exir.synthesized_constants.lift import (  # noqa: E402
     lift_synthesized_constants,
 )
 from executorch.exir.synthesized_constants.policy import (  # noqa: E402
+    default_policy,
     SynthesizedConstantPolicy,
 )
 from executorch.exir.synthesized_constants.reader import (  # noqa: E402
@@ -35,6 +49,7 @@ from executorch.exir.synthesized_constants.report import (  # noqa: E402
 
 __all__ = [
     "collect_reports",
+    "default_policy",
     "get_synthesized_constant",
     "InvalidProgramError",
     "is_synthesized_constant",

@@ -11,7 +11,7 @@ from typing import Dict
 import torch
 from executorch.exir.error import ExportError, ExportErrorType
 from executorch.exir.schema import EValue, ExtraTensorInfo, Tensor, TensorDataLocation
-from executorch.exir.synthesized_constants.recipe import META_KEY
+from executorch.exir.synthesized_constants.recipe import description_of
 from executorch.exir.tensor import TensorSpec
 from torch.export import ExportGraphSignature
 
@@ -20,7 +20,7 @@ def restore_dim_order(node: torch.fx.Node, spec: TensorSpec) -> None:
     """Sets the dim order that the pass decided on. Strides of a dimension of size 1
     mean nothing, so the emitter cannot tell ``[1, 1, 1, 1]`` in channels_last from
     the default, but kernels compare dim orders literally."""
-    known = node.meta.get(META_KEY)
+    known = description_of(node)
     if known is not None and tuple(spec.shape) == known.stored_shape:
         spec.dim_order = known.dim_order
 

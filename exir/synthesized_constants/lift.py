@@ -31,8 +31,14 @@ from executorch.exir.synthesized_constants.program_home import (
 )
 from executorch.exir.synthesized_constants.regions import lift_bodies
 from executorch.exir.synthesized_constants.report import Entry, publish, Report
-from executorch.exir.synthesized_constants.rewrite import describe, Home, rewrite
+from executorch.exir.synthesized_constants.rewrite import (
+    describe,
+    Home,
+    PER_USER_BYTES,
+    rewrite,
+)
 from executorch.exir.synthesized_constants.select import Limits, select
+from executorch.exir.synthesized_constants.table import split_small_constants
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import GraphModule, Node
@@ -125,6 +131,7 @@ def _lift(
     mutated: Set[str],
 ) -> ExportedProgram:
     lift_tensor_attributes(program)
+    split_small_constants(program, PER_USER_BYTES)
     graph_module = program.graph_module
     literals = _literals(program, policy, mutated)
     keep = _keep(policy)

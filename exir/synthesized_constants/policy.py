@@ -9,8 +9,11 @@
 Light on purpose: the config module imports it, and it must not import the pass.
 """
 
+import contextlib
+import contextvars
+import os
 from dataclasses import dataclass, fields
-from typing import Any, Callable, Collection, Optional, TYPE_CHECKING, Union
+from typing import Any, Callable, Collection, Iterator, Optional, TYPE_CHECKING, Union
 
 if TYPE_CHECKING:
     from executorch.exir.synthesized_constants.recipe import SynthesizedConstant
@@ -93,6 +96,56 @@ def _all_names(keep: Any) -> bool:
     return isinstance(keep, Collection) and all(isinstance(op, str) for op in keep)
 
 
+Flag = Union[bool, SynthesizedConstantPolicy]
+
+#: ``1`` makes lifting the default of a whole process.
+ENVIRONMENT_VARIABLE = "EXECUTORCH_LIFT_SYNTHESIZED_CONSTANTS"
+
+_default: contextvars.ContextVar[Optional[Flag]] = contextvars.ContextVar(
+    "default_synthesized_constant_policy", default=None
+)
+
+
+@contextlib.contextmanager
+def default_policy(policy: Flag) -> Iterator[None]:
+    """Makes ``policy`` the value of ``lift_synthesized_constants`` in every
+    ``EdgeCompileConfig`` that is made inside the ``with`` block, in the same thread,
+    without saying otherwise. It counts for more than the environment variable.
+
+    Args:
+        policy: True is the default policy, False lifts nothing.
+
+    Raises:
+        TypeError: ``policy`` is neither a bool nor a policy.
+    """
+    validate_flag(policy)
+    token = _default.set(policy)
+    try:
+        yield
+    finally:
+        _default.reset(token)
+
+
+def default_flag() -> Flag:
+    """Returns what a config that says nothing gets.
+
+    Raises:
+        ValueError: the environment variable is set to something else than 0 or 1.
+    """
+    said = _default.get()
+    return _flag_of_environment() if said is None else said
+
+
+def _flag_of_environment() -> bool:
+    value = os.environ.get(ENVIRONMENT_VARIABLE, "")
+    if value not in ("", "0", "1"):
+        raise ValueError(
+            f"the environment variable {ENVIRONMENT_VARIABLE} must be 0 or 1, got "
+            f"{value!r}"
+        )
+    return value == "1"
+
+
 def validate_flag(flag: Any) -> None:
     """Checks a value of ``EdgeCompileConfig.lift_synthesized_constants``.
 
@@ -106,14 +159,19 @@ def validate_flag(flag: Any) -> None:
         )
 
 
-def resolve_flag(
-    flag: Union[bool, SynthesizedConstantPolicy]
-) -> Optional[SynthesizedConstantPolicy]:
+def resolve_flag(flag: Optional[Flag]) -> Optional[SynthesizedConstantPolicy]:
     """Returns the policy that a flag stands for, None for False.
+
+    Args:
+        flag: None stands for the default: it is what a config has that was made before
+            the field was added to its class.
 
     Raises:
         TypeError: as ``validate_flag``.
+        ValueError: as ``default_flag``.
     """
+    if flag is None:
+        flag = default_flag()
     validate_flag(flag)
     if isinstance(flag, SynthesizedConstantPolicy):
         return flag

@@ -204,7 +204,10 @@ _OWN_META = ("val", "spec", "tensor_meta", "delegation_tag", META_KEY)
 def inherited_meta(node: Node) -> Dict[str, Any]:
     """Returns what a node that stands for ``node`` takes over of its meta: the trace
     of where it came from."""
-    return {k: v for k, v in node.meta.items() if k not in _OWN_META}
+    meta = {k: v for k, v in node.meta.items() if k not in _OWN_META}
+    if not meta.get("nn_module_stack", True):
+        del meta["nn_module_stack"]  # of a branch: unflatten takes no empty one
+    return meta
 
 
 def describe(

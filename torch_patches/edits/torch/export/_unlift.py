@@ -8,15 +8,15 @@ from executorch.torch_patches.edit import Replace
 
 EDITS = [
     Replace(
+        owner="_create_stateful_graph_module",
+        anchor="in ep.graph_signature.lifted_tensor_constants:",
+        replacement="in dict.fromkeys(ep.graph_signature.lifted_tensor_constants):",
+        why="Several placeholders may have one target; it is one attribute.",
+    ),
+    Replace(
         owner="_unlift_exported_program_lifted_states",
         anchor="InputKind.CONSTANT_TENSOR,",
         replacement="InputKind.CONSTANT_TENSOR,\n                InputKind.SYNTHESIZED_CONSTANT,",
         why="module() makes an attribute of it.",
-    ),
-    Replace(
-        owner="_create_stateful_graph_module",
-        anchor="in ep.graph_signature.lifted_tensor_constants:",
-        replacement="in dict.fromkeys(\n        ep.graph_signature.lifted_tensor_constants\n    ):",
-        why="Several placeholders may stand for one constant.",
     ),
 ]

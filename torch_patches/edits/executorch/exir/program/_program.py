@@ -14,6 +14,7 @@ EDITS = [
     lift_by_config,
     lift_tensor_attributes,
 )
+from executorch.exir.synthesized_constants.policy import resolve_flag
 """,
         why="The pass.",
     ),
@@ -36,7 +37,7 @@ EDITS = [
         owner="_generate_edge_program",
         anchor="lift_constant_tensor_pass(edge_program)",
         replacement="""lift_constant_tensor_pass(
-        edge_program, synthesized=bool(config.lift_synthesized_constants)
+        edge_program, synthesized=bool(resolve_flag(config.lift_synthesized_constants))
     )""",
         why="The scalars of `1 - x` and the like get the kind.",
     ),
@@ -61,7 +62,7 @@ EDITS = [
         anchor="            lift_constant_tensor_pass(edge_manager.exported_program(method))\n",
         replacement="""            lift_constant_tensor_pass(
                 edge_manager.exported_program(method),
-                synthesized=bool(config.lift_synthesized_constants),
+                synthesized=bool(resolve_flag(config.lift_synthesized_constants)),
             )
         lift_by_config(edge_manager._edge_programs, config.lift_synthesized_constants)
 """,

@@ -1,0 +1,80 @@
+# Copyright (c) Meta Platforms, Inc. and affiliates.
+# All rights reserved.
+#
+# This source code is licensed under the BSD-style license found in the
+# LICENSE file in the root directory of this source tree.
+
+"""How a saved edge program (``exir.save``, ETRecord) says which of its constants are
+synthesized.
+
+The signature says constant tensor, as the reader of this format refuses fields that it
+does not know. It does not refuse unknown metadata of a node: the first user of a
+synthesized constant carries the description of it. A reader without this package thus
+loads a constant tensor.
+"""
+
+import json
+from typing import Dict, Tuple
+
+import torch
+from executorch.exir.serde.schema import Graph
+from executorch.exir.synthesized_constants.recipe import META_KEY
+from torch.export import ExportGraphSignature
+from torch.export.graph_signature import InputKind
+
+
+def merge_shared_constants(
+    graph_module: torch.fx.GraphModule, signature: ExportGraphSignature
+) -> Tuple[torch.fx.GraphModule, ExportGraphSignature]:
+    """Returns what is to be saved of a program: each synthesized constant has one
+    placeholder, as a reader without this package requires."""
+    # Added to torch by our edit, so it is not there yet when this module is imported.
+    from torch._export.serde.serialize import _merge_shared_constants
+
+    return _merge_shared_constants(graph_module, signature)
+
+
+def describe_operands(
+    signature: ExportGraphSignature, node: torch.fx.Node, metadata: Dict[str, str]
+) -> None:
+    """Adds the descriptions of the synthesized constants that ``node`` is the first
+    user of.
+
+    Args:
+        signature: of the program.
+        node: a node that is being saved.
+        metadata: what is saved of its meta. Modified in-place.
+    """
+    names = signature.inputs_to_synthesized_constants
+    described = {
+        operand.name: str(operand.meta.get(META_KEY, ""))
+        for operand in node.all_input_nodes
+        if operand.op == "placeholder"
+        and operand.name in names
+        and next(iter(operand.users)) is node
+    }
+    if described:
+        metadata[META_KEY] = json.dumps(described)
+
+
+def restore_synthesized_constants(
+    saved: Graph, graph: torch.fx.Graph, signature: ExportGraphSignature
+) -> None:
+    """Gives the constants of a loaded program their kind and description back.
+
+    Args:
+        saved: the graph as it stands in the file.
+        graph: the loaded graph. Modified in-place.
+        signature: of the loaded program. Modified in-place.
+    """
+    described: Dict[str, str] = {}
+    for node in saved.nodes:
+        described.update(json.loads(node.metadata.get(META_KEY, "{}")))
+    if not described:
+        return
+    for spec in signature.input_specs:
+        if spec.kind == InputKind.CONSTANT_TENSOR and spec.arg.name in described:
+            spec.kind = InputKind.SYNTHESIZED_CONSTANT
+    for placeholder in graph.find_nodes(op="placeholder"):
+        if described.get(placeholder.name):
+            placeholder.meta[META_KEY] = described[placeholder.name]
