@@ -49,6 +49,7 @@ setup(
             "hypothesis",
             "pytest>=8",
             "pytest-xdist",
+            "setuptools>=70.1",  # builds a wheel without the package "wheel"
             "transformers>=5,<6",
         ],
         "demo": ["transformers>=5,<6"],

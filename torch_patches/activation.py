@@ -8,87 +8,26 @@
 
 ``import torch`` runs ``register`` (the ``torch.backends`` entry point). That only asks
 to be called after ``executorch.exir`` has been imported, so that a process without
-ExecuTorch pays for one small module. ``activate`` does the work: it checks the
+ExecuTorch pays for this small module. ``activate`` does the work: it checks the
 anchors of every edited file, applies the edits to the modules that are imported, and
 leaves a hook for each of the others.
 """
 
-import functools
-import importlib.metadata
-import importlib.util
-import os
+import importlib
 import sys
 import threading
 import types
 import warnings
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Dict, Iterable, List, Sequence, Tuple
+from typing import Callable, TYPE_CHECKING
 
-from executorch.torch_patches import edits
-from executorch.torch_patches.edit import apply_to_text
-from executorch.torch_patches.errors import AnchorError, PatchError
-from executorch.torch_patches.live import Prepared, prepare, Step
+# The engine is imported when it is needed: this module is part of ``import torch``.
+if TYPE_CHECKING:
+    from executorch.torch_patches.installed import Target
 
-# package -> (lowest supported version, first version that is not)
-SUPPORTED: Dict[str, Tuple[Tuple[int, int], Tuple[int, int]]] = {
-    "torch": ((2, 13), (2, 14)),
-    "executorch": ((1, 5), (1, 6)),
-}
-
+# Guards the changes. Never held while something is imported: another thread may hold
+# the lock of that module and wait for this one.
 _lock = threading.RLock()
 _active = False
-
-
-@dataclass(frozen=True)
-class _Target:
-    """One file to edit."""
-
-    module: str
-    path: str
-    source: str
-    edits: Sequence[edits.Edit]
-
-    def prepare(self, module: types.ModuleType) -> Prepared:
-        return prepare(module, self.path, self.source, self.edits)
-
-
-def activate() -> None:
-    """Applies all edits to this process; a second call does nothing.
-
-    Raises:
-        PatchError: the installed torch or executorch is not one that the edits fit.
-            Nothing was changed then.
-    """
-    global _active
-    with _lock:
-        if _active:
-            return
-        join_site_directories()
-        targets = _find_targets()
-        ready = [
-            target.prepare(sys.modules[target.module])
-            for target in targets
-            if target.module in sys.modules
-        ]
-        # Set before the imports run: they load modules that call us again.
-        _active = True
-        try:
-            _run(prepared.imports for prepared in ready)
-        except BaseException:
-            _active = False
-            raise
-        _run(prepared.changes for prepared in ready)
-        _run(prepared.statements for prepared in ready)
-        for target in targets:
-            if target.module not in sys.modules:
-                _apply_after_import(target)
-
-
-def _run(groups: Iterable[Sequence[Step]]) -> None:
-    for steps in groups:
-        for step in steps:
-            step()
 
 
 def is_active() -> bool:
@@ -102,137 +41,79 @@ def register() -> None:
     an exception here would make ``import torch`` fail.
     """
     try:
-        import wrapt
-
         # The last of exir's modules to be imported: when it is complete, so is every
         # other one that has edits. ``executorch.exir`` itself may be half imported
         # now, because it is what imports torch.
-        wrapt.register_post_import_hook(
-            _activate_or_warn, "executorch.exir.program._program"
+        _after_import("executorch.exir.program._program", lambda module: activate())
+    except Exception as error:
+        _warn(error)
+
+
+def activate() -> None:
+    """Applies all edits to this process; a second call does nothing.
+
+    Raises:
+        PatchError: the installed torch or executorch is not one that the edits fit.
+            Nothing was changed then.
+    """
+    global _active
+    # Packages before what is inside them: that is the order in which the import system
+    # locks them for other threads. The second one calls this function.
+    importlib.import_module("executorch.exir")
+    importlib.import_module("executorch.exir.synthesized_constants")
+    if _active:
+        return
+    from executorch.torch_patches.installed import find_targets
+    from executorch.torch_patches.live import commit, load_imports, prepare
+
+    targets = find_targets()
+    for target in targets:
+        load_imports(target.edits)
+        if target.module in sys.modules:
+            importlib.import_module(target.module)  # another thread may be at it
+    with _lock:
+        if _active:
+            return
+        imported = [t for t in targets if t.module in sys.modules]
+        commit(
+            [
+                prepare(sys.modules[t.module], t.path, t.source, t.edits)
+                for t in imported
+            ]
         )
-    except Exception as error:
-        _warn(error)
+        _active = True
+    for target in targets:
+        if target not in imported:
+            _apply_after_import(target)
 
 
-def _activate_or_warn(module: types.ModuleType) -> None:
-    try:
-        activate()
-    except Exception as error:
-        _warn(error)
+def _apply_after_import(target: "Target") -> None:
+    from executorch.torch_patches.live import commit, prepare
+
+    def apply(module: types.ModuleType) -> None:
+        with _lock:
+            commit([prepare(module, target.path, target.source, target.edits)])
+
+    _after_import(target.module, apply)
+
+
+def _after_import(name: str, hook: Callable[[types.ModuleType], None]) -> None:
+    """Calls ``hook`` once the module is imported; a failure becomes a warning, since
+    an exception would make that import fail."""
+    import wrapt
+
+    def hook_or_warn(module: types.ModuleType) -> None:
+        try:
+            hook(module)
+        except Exception as error:
+            _warn(error)
+
+    wrapt.register_post_import_hook(hook_or_warn, name)
 
 
 def _warn(error: Exception) -> None:
     warnings.warn(
-        f"synthesized constants are not available: {error}", RuntimeWarning, stacklevel=2
+        f"synthesized constants are not available: {error}",
+        RuntimeWarning,
+        stacklevel=2,
     )
-
-
-def _apply_after_import(target: _Target) -> None:
-    import wrapt
-
-    def apply(module: types.ModuleType) -> None:
-        try:
-            prepared = target.prepare(module)
-            _run((prepared.imports, prepared.changes, prepared.statements))
-        except Exception as error:
-            _warn(error)
-
-    wrapt.register_post_import_hook(apply, target.module)
-
-
-def join_site_directories() -> None:
-    """Makes ``executorch.exir.synthesized_constants`` importable when the installed
-    executorch lives in another site directory than this package. ``executorch`` is a
-    namespace package and spans both; ``executorch.exir`` is a regular one and is
-    looked up in the first directory only.
-    """
-    ours = Path(__file__).resolve().parent.parent / "exir"
-    exir = sys.modules.get("executorch.exir")
-    if exir is None or importlib.util.find_spec(
-        "executorch.exir.synthesized_constants"
-    ):
-        return
-    if (ours / "synthesized_constants").is_dir():
-        exir.__path__.append(str(ours))
-        importlib.invalidate_caches()
-
-
-def _find_targets() -> List[_Target]:
-    """Reads every file that has edits and checks their anchors.
-
-    Raises:
-        PatchError: with one line for each package of the wrong version and for each
-            anchor that is missing.
-    """
-    problems = _version_problems()
-    targets = []
-    for module, module_edits in edits.by_module().items():
-        path = locate(module)
-        if path is None:
-            problems.append(f"{module} was not found{_version_of(module)}")
-            continue
-        source = Path(path).read_text(encoding="utf-8")
-        try:
-            apply_to_text(source, module_edits)
-        except AnchorError as error:
-            problems.append(f"{path}{_version_of(module)}: {error}")
-        targets.append(_Target(module, path, source, module_edits))
-    if problems:
-        raise PatchError(
-            "the installed packages are not the ones that the edits were made for; "
-            "nothing was changed.\n  " + "\n  ".join(problems)
-        )
-    return targets
-
-
-def _version_problems() -> List[str]:
-    problems = []
-    for package, (low, high) in SUPPORTED.items():
-        installed = _version(package)
-        release = tuple(int(p) for p in installed.split(".")[:2] if p.isdigit())
-        if not low <= release < high:
-            problems.append(
-                f"{package} {installed or 'without version'} is installed; supported: "
-                f">={'.'.join(map(str, low))},<{'.'.join(map(str, high))}"
-            )
-    return problems
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
-
-
-def _version_of(module: str) -> str:
-    package = module.partition(".")[0]
-    return f" ({package} {_version(package) or 'without version'})"
-
-
-def locate(module: str) -> "str | None":
-    """Returns the path of a module's source file without importing it or its parents,
-    or None if there is none."""
-    if module in sys.modules:
-        return sys.modules[module].__file__
-    package, _, name = module.rpartition(".")
-    for directory in _directories(package):
-        for file in (f"{name}.py", f"{name}/__init__.py"):
-            path = os.path.join(directory, file)
-            if os.path.isfile(path):
-                return path
-    return None
-
-
-@functools.lru_cache(maxsize=None)
-def _directories(package: str) -> Tuple[str, ...]:
-    """The directories of a package, which may be a namespace package. The import system
-    itself cannot tell those of one whose parent is not imported."""
-    if package in sys.modules:
-        return tuple(sys.modules[package].__path__)
-    parent, _, name = package.rpartition(".")
-    if not parent:
-        spec = importlib.util.find_spec(package)
-        return tuple(spec.submodule_search_locations or ()) if spec else ()
-    found = (os.path.join(directory, name) for directory in _directories(parent))
-    return tuple(directory for directory in found if os.path.isdir(directory))

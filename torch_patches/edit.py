@@ -12,7 +12,7 @@ Everything here is text in, text out: no module is imported and nothing is appli
 
 import re
 from dataclasses import dataclass
-from typing import Iterable, List, Tuple, Union
+from typing import Iterable, Iterator, List, Tuple, Union
 
 from executorch.torch_patches.errors import AnchorError
 
@@ -77,27 +77,86 @@ def owner_span(source: str, owner: str) -> Tuple[int, int]:
     file would find the same range at twenty times the cost at every import.
 
     Raises:
-        AnchorError: there is no such definition.
+        AnchorError: there is no such definition, or several.
     """
     start, end = 0, len(source)
     indent = 0
     for name in owner.split(".") if owner else ():
-        head = re.compile(rf"^([ ]*)(?:async def|def|class) {re.escape(name)}\b", re.M)
-        matches = [
-            m for m in head.finditer(source, start, end) if len(m.group(1)) >= indent
-        ]
+        matches = [m for m in _definitions(source, name, start, end) if m[0] >= indent]
         # The outermost: methods of inner classes may have the same name.
-        match = min(matches, key=lambda m: len(m.group(1)), default=None)
-        if match is None:
-            raise AnchorError(f"no definition of {owner!r}")
-        start = match.start()
-        tail = re.compile(
-            rf"^[ ]{{0,{len(match.group(1))}}}(?:async def|def|class|@)", re.M
-        )
-        following = tail.search(source, match.end(), end)
-        end = following.start() if following else end
-        indent = len(match.group(1)) + 1
+        outermost = [m for m in matches if m[0] == min(matches)[0]]
+        if len(outermost) != 1:
+            raise AnchorError(
+                f"{len(outermost)} definitions of {owner!r} instead of one"
+            )
+        ((spaces, start),) = outermost
+        # A pattern that begins with a character is searched for much faster than "^".
+        tail = re.compile(rf"\n[ ]{{0,{spaces}}}(?:async def|def|class|@)")
+        following = tail.search(source, start, end)
+        end = following.start() + 1 if following else end
+        indent = spaces + 1
     return start, end
+
+
+def _definitions(
+    source: str, name: str, start: int, end: int
+) -> Iterator[Tuple[int, int]]:
+    """Yields indentation and start of the line of each definition of ``name``."""
+    for head in (f"def {name}", f"class {name}"):
+        at = source.find(head, start, end)
+        while at >= 0:
+            line = source.rfind("\n", 0, at) + 1
+            before, after = source[line:at], source[at + len(head) : at + len(head) + 1]
+            if before.strip() in ("", "async") and not (
+                after.isalnum() or after == "_"
+            ):
+                yield len(before) - len(before.lstrip()), line
+            at = source.find(head, at + 1, end)
+
+
+# Calls of imported names compile to other instructions than those of other names.
+_IMPORT = re.compile(r"\n(from \S+ import (?:\([^)]*\)|.*)|import .*)")
+
+
+def only(source: str, owners: Iterable[str]) -> str:
+    """Returns ``source`` with blank lines for all but imports and what ``owners`` names.
+
+    The definitions, each at its own line and in the classes that it belongs to, compile
+    to what they compile to in the whole file, at a fraction of the cost.
+    """
+    # start in source -> (end in source, text)
+    imports = _IMPORT.finditer("\n" + source)
+    kept = {m.start(): (m.end() - 1, m.group(1)) for m in imports}
+    for owner in owners:
+        start, end = owner_span(source, owner)
+        start = _first_decorator(source, start)
+        kept[start] = (end, source[start:end])
+        *classes, _ = owner.split(".")
+        for count, name in enumerate(classes, 1):
+            start, _ = owner_span(source, ".".join(classes[:count]))
+            line = source[start : source.index("\n", start)]
+            indent = line[: len(line) - len(line.lstrip())]
+            kept.setdefault(start, (start + len(line), f"{indent}class {name}:"))
+    parts, at = [], 0
+    for start, (end, text) in sorted(kept.items()):
+        if start >= at:  # else it is inside of what was kept
+            parts += ["\n" * source.count("\n", at, start), text]
+            at = end
+    return "".join(parts)
+
+
+def _first_decorator(source: str, start: int) -> int:
+    """Returns where the decorators begin of the definition at ``start``."""
+    indent = re.compile("[ ]*").match(source, start).group()  # type: ignore[union-attr]
+    line = start
+    while line > 0:
+        end, line = line, source.rfind("\n", 0, line - 1) + 1
+        text = source[line:end]
+        if text.startswith(indent + "@"):
+            start = line
+        elif not text.startswith((indent + " ", indent + ")", indent + "#")):
+            break  # else it may be a line of a decorator of several lines
+    return start
 
 
 def apply_to_text(source: str, edits: Iterable[Edit]) -> str:

@@ -6,57 +6,81 @@
 
 """Applies edited source to modules that are already imported.
 
-The edited text of a file is compiled once as a whole. Each edited function that
-exists in the process then gets its new ``__code__``: its identity stays, so that
-names bound elsewhere by ``from module import function`` see the change too. Enum
-members, dataclass fields and methods are added to the existing classes.
+The edited definitions of a file are compiled once, at their lines in the edited file.
+Each edited function that exists in the process then gets its new ``__code__``: its
+identity stays, so that names bound elsewhere by ``from module import function`` see
+the change too. What an edit adds to a class is taken from a run of the class's edited
+body and set on the existing class (``extend.py``).
 
-``prepare`` finds and compiles everything and changes nothing. Whoever applies several
-modules prepares all of them, then runs the imports of all of them (they can fail, and
-only add names), then makes the changes, which no longer can fail. That makes it all or
-none.
+``prepare`` finds, imports and compiles what is needed and changes nothing. ``commit``
+makes the changes of several modules, and takes all of them back if one fails.
 """
 
+import __future__
+
 import ast
-import dataclasses
-import enum
-import inspect
+import contextlib
+import io
 import linecache
+import tokenize
 import types
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Tuple
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Sequence, Union
 
 from executorch.torch_patches.edit import (
     apply_to_text,
     Edit,
     Insert,
+    only,
     owner_span,
     Replace,
 )
 from executorch.torch_patches.errors import PatchError
+from executorch.torch_patches.extend import add_to_class, check_addition
 
 # Appended to the file name of edited code, so that a traceback or debugger shows the
 # edited lines (from linecache) and never the lines of the file on disk. It must not say
 # executorch: torch.export looks for that in the file names of its callers.
 FILE_SUFFIX = "[synthesized constants]"
 
-Step = Callable[[], None]
+# A step makes one change and tells the stack how to take it back.
+Step = Callable[[contextlib.ExitStack], None]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Prepared:
     """What remains to be done to one module.
 
-    Each list is to be called in order, for all modules before the next list of any.
+    Each list is to be run in order, for all modules before the next list of any.
 
     Attributes:
-        imports: imports at module level. They add names and may raise.
-        changes: of classes and functions.
+        names: names that the module imports from now on.
+        changes: of classes, then of functions.
         statements: other statements at module level; they may use what was added.
     """
 
-    imports: List[Step]
+    names: List[Step]
     changes: List[Step]
     statements: List[Step]
+
+
+@dataclass(frozen=True)
+class _File:
+    """An imported module with its text and code after the edits."""
+
+    module: types.ModuleType
+    source: str
+    edited: str
+    code: types.CodeType
+
+    @property
+    def globals(self) -> Dict[str, Any]:
+        return vars(self.module)
+
+    def compile(self, tree: Union[ast.Module, str]) -> types.CodeType:
+        """Compiles a piece of the file under the file's own ``__future__``."""
+        flags = self.code.co_flags & __future__.annotations.compiler_flag
+        return compile(tree, self.code.co_filename, "exec", flags, dont_inherit=True)
 
 
 def prepare(
@@ -74,45 +98,166 @@ def prepare(
         The steps that make the changes, not yet made.
 
     Raises:
-        PatchError: an anchor, function or class is missing, or the function's
-            closure would change.
+        PatchError: an anchor, function or class is missing, or the edit is one that
+            can't be made to a module in use. The message names which.
     """
     edits = list(edits)
     edited = apply_to_text(source, edits)
-    filename = path + FILE_SUFFIX
-    whole = compile(edited, filename, "exec", dont_inherit=True)
-
-    def show_edited_lines() -> None:
-        linecache.cache[filename] = (
-            len(edited),
-            None,  # no modification time: linecache then never looks for the file
-            edited.splitlines(keepends=True),
-            filename,
-        )
-
-    imports: List[Step] = []
-    statements: List[Step] = []
+    functions = [_function_of(module, e.owner) for e in edits if isinstance(e, Replace)]
+    added: Dict[str, List[ast.stmt]] = {}
     for edit in edits:
-        if isinstance(edit, Insert) and not edit.owner:
-            body = ast.parse(edit.live or _dedent(edit.text))
-            importing = isinstance(body.body[0], (ast.Import, ast.ImportFrom))
-            step = _statement(module, body, filename)
-            (imports if importing else statements).append(step)
-    changes = [show_edited_lines]
-    for edit in edits:
-        if isinstance(edit, Insert) and edit.owner:
-            changes += _additions(module, edit, whole)
-    for owner in dict.fromkeys(e.owner for e in edits if isinstance(e, Replace)):
-        code = _code_of(whole, owner)
-        for function in _live_functions(module, owner):
-            if function.__code__.co_freevars != code.co_freevars:
-                raise PatchError(f"the edit of {owner} would change its closure")
-            defaults = function.__defaults__
-            if function.__code__.co_argcount != code.co_argcount:
-                start, end = owner_span(edited, owner)
-                defaults = _defaults(module, edited[start:end])
-            changes.append(_swap(function, code, defaults))
-    return Prepared(imports, changes, statements)
+        if isinstance(edit, Insert):
+            added.setdefault(edit.owner, []).extend(_statements(edit))
+    at_module_level = added.pop("", [])
+    new = [node for node in at_module_level if isinstance(node, ast.FunctionDef)]
+    owners = dict.fromkeys([*functions, *added, *(node.name for node in new)])
+    file = _File(module, source, edited, _compile(edited, owners, path + FILE_SUFFIX))
+
+    changes = [_show_edited_lines(file)]
+    changes += [_define(file, node) for node in new]
+    changes += [_extend(file, owner, nodes) for owner, nodes in added.items()]
+    for owner in dict.fromkeys(functions):
+        changes += _swap_functions(file, owner)
+    return Prepared(
+        names=[_bind(file.globals, load_imports(edits))],
+        changes=changes,
+        statements=[
+            _execute(file, node)
+            for node in at_module_level
+            if node not in new and not isinstance(node, _IMPORTS)
+        ],
+    )
+
+
+def _compile(edited: str, owners: Iterable[str], filename: str) -> types.CodeType:
+    try:
+        return compile(only(edited, owners), filename, "exec", dont_inherit=True)
+    except SyntaxError:  # an owner inside of an ``if`` or ``try`` at module level
+        return compile(edited, filename, "exec", dont_inherit=True)
+
+
+def commit(prepared: Sequence[Prepared]) -> None:
+    """Makes the changes to all modules, or to none if one of them fails."""
+    with contextlib.ExitStack() as undo:
+        for phase in ("names", "changes", "statements"):
+            for module in prepared:
+                for step in getattr(module, phase):
+                    step(undo)
+        undo.pop_all()
+
+
+_IMPORTS = (ast.Import, ast.ImportFrom)
+
+
+def load_imports(edits: Iterable[Edit]) -> Dict[str, Any]:
+    """Runs the imports that ``edits`` add at module level.
+
+    Returns:
+        What they import, by name. No module was changed.
+    """
+    nodes = [
+        node
+        for edit in edits
+        if isinstance(edit, Insert) and not edit.owner
+        for node in _statements(edit)
+        if isinstance(node, _IMPORTS)
+    ]
+    namespace: Dict[str, Any] = {}
+    exec(compile(ast.Module(nodes, []), "<imports of an edit>", "exec"), namespace)
+    del namespace["__builtins__"]
+    return namespace
+
+
+def _statements(edit: Insert) -> List[ast.stmt]:
+    text = edit.live or edit.text.strip("\n")
+    indent = len(text) - len(text.lstrip(" "))
+    if indent:  # a body of its own, so that docstrings keep their indentation
+        (block,) = ast.parse("if True:\n" + text).body
+        assert isinstance(block, ast.If)
+        return block.body
+    return ast.parse(text).body
+
+
+def _bind(namespace: Dict[str, Any], names: Dict[str, Any]) -> Step:
+    def step(undo: contextlib.ExitStack) -> None:
+        for name, value in names.items():
+            if name in namespace:
+                undo.callback(namespace.__setitem__, name, namespace[name])
+            else:
+                undo.callback(namespace.pop, name, None)
+            namespace[name] = value
+
+    return step
+
+
+def _show_edited_lines(file: _File) -> Step:
+    # No modification time: linecache then never looks for the file.
+    name, lines = file.code.co_filename, file.edited.splitlines(keepends=True)
+    return _bind(linecache.cache, {name: (len(file.edited), None, lines, name)})
+
+
+def _define(file: _File, node: ast.FunctionDef) -> Step:
+    """A new function at module level."""
+    code = _code_of(file.code, node.name)
+    definition = file.compile(ast.Module([node], []))
+
+    def step(undo: contextlib.ExitStack) -> None:
+        namespace: Dict[str, Any] = {}
+        exec(definition, file.globals, namespace)
+        for function in _unwrap(namespace[node.name], set()):
+            if function.__code__.co_filename == code.co_filename:
+                function.__code__ = code
+        _bind(file.globals, namespace)(undo)
+
+    return step
+
+
+def _execute(file: _File, node: ast.stmt) -> Step:
+    """A statement at module level that is neither an import nor a definition."""
+    if not isinstance(node, (ast.Assign, ast.AnnAssign, ast.Expr)):
+        raise PatchError(f"cannot add {ast.unparse(node)!r} to {file.module.__name__}")
+    code = file.compile(ast.Module([node], []))
+    used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+    def step(undo: contextlib.ExitStack) -> None:
+        undo.callback(_restore_globals, file.globals, dict(file.globals))
+        for name in used & file.globals.keys():
+            value = file.globals[name]
+            if isinstance(value, (dict, list, set)):
+                undo.callback(_restore_contents, value, value.copy())
+        exec(code, file.globals)
+
+    return step
+
+
+def _restore_globals(namespace: Dict[str, Any], before: Dict[str, Any]) -> None:
+    for name in namespace.keys() - before.keys():
+        del namespace[name]
+    namespace.update(before)
+
+
+def _restore_contents(value: Union[dict, list, set], before: Any) -> None:
+    value.clear()
+    value.extend(before) if isinstance(value, list) else value.update(before)
+
+
+def _extend(file: _File, owner: str, nodes: List[ast.stmt]) -> Step:
+    """What the edits add to the class ``owner``."""
+    cls: Any = file.module
+    for name in owner.split("."):
+        cls = vars(cls).get(name)
+        if not isinstance(cls, type):
+            raise PatchError(f"{file.module.__name__} has no class {owner}")
+    for node in nodes:
+        check_addition(cls, node)
+    code = _code_of(file.code, owner)
+
+    def step(undo: contextlib.ExitStack) -> None:
+        body: Dict[str, Any] = {}
+        exec(code, file.globals, body)
+        add_to_class(cls, body, nodes, undo)
+
+    return step
 
 
 def _code_of(code: types.CodeType, owner: str) -> types.CodeType:
@@ -128,188 +273,103 @@ def _code_of(code: types.CodeType, owner: str) -> types.CodeType:
     return code
 
 
-def _live_functions(module: types.ModuleType, owner: str) -> List[types.FunctionType]:
-    """The function objects behind the name ``owner``, under whatever wraps them."""
-    *classes, name = owner.split(".")
+def _function_of(module: types.ModuleType, owner: str) -> str:
+    """Returns the owner without the functions inside a function: these are code of the
+    function that makes them."""
     holder: Any = module
-    for cls in classes:
-        holder = vars(holder).get(cls)
+    names = owner.split(".")
+    for count, name in enumerate(names, 1):
+        holder = vars(holder).get(name)
         if holder is None:
-            raise PatchError(f"{module.__name__} has no {owner}")
-    found = [
+            break
+        if not isinstance(holder, type):
+            return ".".join(names[:count])
+    raise PatchError(f"{module.__name__} has no function {owner or '(no name)'}")
+
+
+def _swap_functions(file: _File, owner: str) -> List[Step]:
+    code = _code_of(file.code, owner)
+    holder: Any = file.module
+    *classes, name = owner.split(".")
+    for cls in classes:
+        holder = vars(holder)[cls]
+    files = (file.module.__file__, code.co_filename)
+    functions = [
         f
-        for f in _unwrap(vars(holder).get(name), set())
-        if f.__code__.co_name == name and f.__module__ == module.__name__
+        for f in _unwrap(vars(holder)[name], set())
+        if f.__code__.co_name == name and f.__code__.co_filename in files
     ]
-    if not found:
-        raise PatchError(f"{module.__name__} has no function {owner}")
-    return found
-
-
-def _unwrap(obj: Any, seen: set) -> Iterator[types.FunctionType]:
-    """Yields the functions reachable from ``obj`` through properties, static and class
-    methods, and the closures of decorators."""
-    if id(obj) in seen:
-        return
-    seen.add(id(obj))
-    if isinstance(obj, types.FunctionType):
-        yield obj
-        for cell in obj.__closure__ or ():
-            if cell.cell_contents is not obj and callable(cell.cell_contents):
-                yield from _unwrap(cell.cell_contents, seen)
-    elif isinstance(obj, property):
-        for part in (obj.fget, obj.fset, obj.fdel):
-            yield from _unwrap(part, seen)
-    elif isinstance(obj, (staticmethod, classmethod)):
-        yield from _unwrap(obj.__func__, seen)
-
-
-def _defaults(module: types.ModuleType, source: str) -> "Tuple[Any, ...] | None":
-    """Evaluates the default arguments of the function that ``source`` defines."""
-    (node,) = ast.parse(_dedent(source)).body
-    assert isinstance(node, ast.FunctionDef)
-    values = [
-        eval(compile(ast.Expression(d), "<defaults>", "eval"), vars(module))
-        for d in node.args.defaults
-    ]
-    return tuple(values) or None
+    if not functions:
+        raise PatchError(f"{file.module.__name__} has no function {owner}")
+    for function in functions:
+        if function.__code__.co_freevars != code.co_freevars:
+            raise PatchError(f"the edit of {owner} would change its closure")
+    stub = None
+    if _header(file.source, owner) != _header(file.edited, owner):
+        header = _header(file.edited, owner)
+        stub = file.compile(header + " pass")
+    scope = vars(holder) if classes else {}
+    return [_swap(file, function, code, stub, scope) for function in functions]
 
 
 def _swap(
+    file: _File,
     function: types.FunctionType,
     code: types.CodeType,
-    defaults: "Tuple[Any, ...] | None",
+    stub: "types.CodeType | None",
+    scope: Dict[str, Any],
 ) -> Step:
-    def step() -> None:
-        function.__code__ = code
-        function.__defaults__ = defaults
+    """Gives ``function`` its new code, and what ``stub`` evaluates to if there is one:
+    the defaults and annotations of its new header."""
+
+    def step(undo: contextlib.ExitStack) -> None:
+        new: Dict[str, Any] = {"__code__": code}
+        if stub is not None:
+            namespace = dict(scope)
+            exec(stub, file.globals, namespace)
+            for name in ("__defaults__", "__kwdefaults__", "__annotations__"):
+                new[name] = getattr(namespace[code.co_name], name)
+        for name, value in new.items():
+            undo.callback(setattr, function, name, getattr(function, name))
+            setattr(function, name, value)
 
     return step
 
 
-def _statement(module: types.ModuleType, body: ast.Module, filename: str) -> Step:
-    code = compile(body, filename, "exec", dont_inherit=True)
-    return lambda: exec(code, vars(module))
+def _header(source: str, owner: str) -> str:
+    """Returns ``def ...:`` of a function, without its decorators."""
+    start, end = owner_span(source, owner)
+    text = source[start:end].lstrip()
+    depth = 0
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.OP:
+            depth += (token.string in "([{") - (token.string in ")]}")
+            if token.string == ":" and depth == 0:
+                row, column = token.end
+                lines = text.split("\n", row)[:row]
+                return "\n".join([*lines[:-1], lines[-1][:column]])
+    raise PatchError(f"{owner} has no body")
 
 
-def _additions(
-    module: types.ModuleType, edit: Insert, whole: types.CodeType
-) -> List[Step]:
-    cls: Any = module
-    for name in edit.owner.split("."):
-        cls = vars(cls).get(name)
-        if not isinstance(cls, type):
-            raise PatchError(f"{module.__name__} has no class {edit.owner}")
-
-    # Methods first: the __init__ that a new field generates calls __post_init__ only
-    # if the class has one by then.
-    methods: List[Step] = []
-    steps: List[Step] = []
-    for node in ast.parse(_dedent(edit.text)).body:
-        if isinstance(node, ast.FunctionDef):
-            code = _code_of(whole, f"{edit.owner}.{node.name}")
-            methods.append(_method(module, cls, node, code))
-        elif isinstance(node, ast.AnnAssign) and dataclasses.is_dataclass(cls):
-            steps.append(_field(module, cls, node))
-        elif isinstance(node, ast.Assign) and issubclass(cls, enum.Enum):
-            steps.append(_member(cls, node))
-        else:
-            raise PatchError(f"cannot add {ast.unparse(node)!r} to {edit.owner}")
-    return methods + steps
+# The attributes under which wrappers of the standard library keep what they wrap.
+_WRAPPED = ("__wrapped__", "__func__", "func", "fget", "fset", "fdel")
 
 
-def _dedent(text: str) -> str:
-    # textwrap.dedent would be misled by blank and continuation lines of docstrings
-    lines = text.strip("\n").split("\n")
-    indent = len(lines[0]) - len(lines[0].lstrip())
-    return "\n".join(
-        line[indent:] if line[:indent].isspace() else line for line in lines
-    )
+def _unwrap(obj: Any, seen: set) -> Iterator[types.FunctionType]:
+    """Yields the functions that are reachable from ``obj`` through properties, static
+    and class methods, partials, caches, and the closures of decorators."""
+    if id(obj) in seen or isinstance(obj, type) or not _may_wrap(obj):
+        return
+    seen.add(id(obj))
+    inner = [getattr(obj, name, None) for name in _WRAPPED]
+    if isinstance(obj, types.FunctionType):
+        yield obj
+        for cell in obj.__closure__ or ():
+            with contextlib.suppress(ValueError):  # an empty cell
+                inner.append(cell.cell_contents)
+    for wrapped in inner:
+        yield from _unwrap(wrapped, seen)
 
 
-def _method(
-    module: types.ModuleType, cls: type, node: ast.FunctionDef, code: types.CodeType
-) -> Step:
-    def step() -> None:
-        namespace: Dict[str, Any] = {}
-        snippet = compile(
-            ast.Module([node], []), code.co_filename, "exec", dont_inherit=True
-        )
-        exec(snippet, vars(module), namespace)
-        method = namespace[node.name]
-        for function in _unwrap(method, set()):
-            function.__code__ = code
-            function.__qualname__ = f"{cls.__qualname__}.{node.name}"
-        setattr(cls, node.name, method)
-
-    return step
-
-
-def _member(cls: Any, node: ast.Assign) -> Step:
-    (target,) = node.targets
-    name = target.id  # type: ignore[attr-defined]
-
-    def step() -> None:
-        if name in cls.__members__:
-            return
-        # What ``auto()`` gives the next member of an Enum without a rule of its own.
-        value = max(member.value for member in cls) + 1
-        member = object.__new__(cls)
-        member._name_ = name
-        member._value_ = value
-        member.__objclass__ = cls
-        member._sort_order_ = len(cls.__members__)
-        type.__setattr__(cls, name, member)
-        cls._member_names_.append(name)
-        cls._member_map_[name] = member
-        cls._value2member_map_[value] = member
-
-    return step
-
-
-def _field(module: types.ModuleType, cls: Any, node: ast.AnnAssign) -> Step:
-    name = node.target.id  # type: ignore[union-attr]
-    annotation = ast.Expression(node.annotation)
-    default = ast.Expression(node.value) if node.value else None
-    if default is None:
-        raise PatchError(f"the new field {name} of {cls.__name__} needs a default")
-
-    def evaluate(expression: ast.Expression) -> Any:
-        return eval(compile(expression, "<field>", "eval"), vars(module))
-
-    def step() -> None:
-        if name in cls.__dataclass_fields__:
-            return
-        params = cls.__dataclass_params__
-        if "__match_args__" in vars(cls):
-            del cls.__match_args__
-        # The decorator reads annotations and class attributes; give it back what it
-        # consumed the first time, and remove what it would otherwise keep.
-        for existing in dataclasses.fields(cls):
-            setattr(cls, existing.name, existing)
-        cls.__annotations__[name] = evaluate(annotation)
-        value = evaluate(default)
-        setattr(cls, name, value)
-        for method in {"__init__", "__repr__", "__eq__"} & set(vars(cls)):
-            # Generated methods come from a string; one that the class wrote stays.
-            code = getattr(inspect.unwrap(vars(cls)[method]), "__code__", None)
-            if code is not None and code.co_filename == "<string>":
-                delattr(cls, method)
-        if (vars(cls).get("__doc__") or "").startswith(f"{cls.__name__}("):
-            cls.__doc__ = None
-        dataclasses.dataclass(  # type: ignore[call-overload]
-            cls,
-            init=params.init,
-            repr=params.repr,
-            eq=params.eq,
-            order=params.order,
-            unsafe_hash=params.unsafe_hash,
-            frozen=params.frozen,
-        )
-        if isinstance(value, dataclasses.Field):
-            # Objects made before the edit have no attribute of their own.
-            missing = dataclasses.MISSING
-            if value.default is missing and value.default_factory is not missing:
-                setattr(cls, name, None)
-
-    return step
+def _may_wrap(obj: Any) -> bool:
+    return callable(obj) or hasattr(type(obj), "__get__")

@@ -175,7 +175,7 @@ def lift_region(
     skipped = [
         _skipped(analysis, n, limits)
         for n in plan.computed
-        if analysis.known[n].single and any(u in plan.demands for u in n.users)
+        if analysis.known[n].single and any(u not in analysis.known for u in n.users)
     ]
     done = rewrite(graph, analysis, plan, home)
     entries = [Entry(c, True, uses=len(nodes)) for c, nodes in done.placeholders]

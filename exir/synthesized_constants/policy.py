@@ -141,8 +141,8 @@ _default: contextvars.ContextVar[Optional[Flag]] = contextvars.ContextVar(
 @contextlib.contextmanager
 def default_policy(policy: Flag) -> Iterator[None]:
     """Makes ``policy`` the value of ``lift_synthesized_constants`` in every
-    ``EdgeCompileConfig`` that is made inside the ``with`` block without saying
-    otherwise. It counts for more than the environment variable.
+    ``EdgeCompileConfig`` that is made inside the ``with`` block, in the same thread,
+    without saying otherwise. It counts for more than the environment variable.
 
     Args:
         policy: True is the default policy, False lifts nothing.

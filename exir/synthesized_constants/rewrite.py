@@ -27,6 +27,7 @@ from executorch.exir.synthesized_constants.layout import (
     dim_order_of,
     expanded_sizes,
     lay_out,
+    order_beside,
 )
 from executorch.exir.synthesized_constants.recipe import (
     MAX_CHAIN,
@@ -99,8 +100,9 @@ def rewrite(graph: Graph, analysis: Analysis, plan: Plan, home: Home) -> Rewritt
             if node in users:
                 users[node].append((user, demand.use))
     made = [
-        _store(graph, analysis, node, dims, users[node], home)
+        stored
         for node, dims in plan.stored.items()
+        for stored in _store(graph, analysis, node, dims, users[node], home)
     ]
     folded = _erase_dead(graph, analysis)
     return Rewritten(made, folded)
@@ -113,34 +115,56 @@ def _store(
     dims: Dims,
     users: List[Tuple[Node, Use]],
     home: Home,
-) -> Tuple[SynthesizedConstant, List[Node]]:
-    tensor = lay_out(
-        analysis.value(node).with_dims(dims), dim_order_of(node.meta["val"])
-    )
-    constant = describe(analysis, node, dims)
-    share = constant.stored_bytes > PER_USER_BYTES
-    nodes: List[Node] = []
+) -> List[Tuple[SynthesizedConstant, List[Node]]]:
+    own = dim_order_of(node.meta["val"])
+    by_order: Dict[Tuple[int, ...], _StandIns] = {}
     full: Optional[Node] = None
-
-    def stand_in() -> Node:
-        nonlocal constant
-        if not (share and nodes):
-            new, constant = home.add(tensor, constant, node)
-            nodes.append(new)
-        return nodes[-1]
-
     for user, use in users:
-        if use is Use.OUTPUT or (
-            use is Use.FULL and dims != tuple(node.meta["val"].shape)
+        order = own
+        if use is Use.BROADCAST and not op_traits.is_expand(user.target):
+            order = order_beside(dims, own, user.meta["val"])
+        if order not in by_order:
+            by_order[order] = _StandIns(analysis, node, dims, order, home)
+        stand_in = by_order[order]
+        if use is Use.BROADCAST or (
+            use is Use.FULL and dims == tuple(node.meta["val"].shape)
         ):
-            if full is None:
-                full = _expand(graph, node, stand_in())
-            replacement = full
-        else:
-            replacement = stand_in()
+            replacement = stand_in.next()
             _make_sizes_explicit(user, node)
+        else:
+            if full is None:
+                full = _expand(graph, node, stand_in.next())
+            replacement = full
         user.replace_input_with(node, replacement)
-    return constant, nodes
+    return [(s.constant, s.nodes) for s in by_order.values()]
+
+
+class _StandIns:
+    """The nodes that stand for one stored form: one for all users, or one for each if
+    the constant is small."""
+
+    def __init__(
+        self,
+        analysis: Analysis,
+        node: Node,
+        dims: Dims,
+        order: Tuple[int, ...],
+        home: Home,
+    ) -> None:
+        self.constant = describe(analysis, node, dims, order)
+        self.nodes: List[Node] = []
+        self._tensor = lay_out(analysis.value(node).with_dims(dims), order)
+        self._like = node
+        self._home = home
+
+    def next(self) -> Node:
+        """Returns the node for one more user."""
+        if not self.nodes or self.constant.stored_bytes <= PER_USER_BYTES:
+            node, self.constant = self._home.add(
+                self._tensor, self.constant, self._like
+            )
+            self.nodes.append(node)
+        return self.nodes[-1]
 
 
 def _expand(graph: Graph, node: Node, small: Node) -> Node:
@@ -180,13 +204,22 @@ _OWN_META = ("val", "spec", "tensor_meta", "delegation_tag", META_KEY)
 def inherited_meta(node: Node) -> Dict[str, Any]:
     """Returns what a node that stands for ``node`` takes over of its meta: the trace
     of where it came from."""
-    return {k: v for k, v in node.meta.items() if k not in _OWN_META}
+    meta = {k: v for k, v in node.meta.items() if k not in _OWN_META}
+    if not meta.get("nn_module_stack", True):
+        del meta["nn_module_stack"]  # of a branch: unflatten takes no empty one
+    return meta
 
 
-def describe(analysis: Analysis, node: Node, dims: Dims) -> SynthesizedConstant:
-    """Describes the constant that stores the value of ``node`` in sizes ``dims``."""
+def describe(
+    analysis: Analysis,
+    node: Node,
+    dims: Dims,
+    order: Optional[Tuple[int, ...]] = None,
+) -> SynthesizedConstant:
+    """Describes the constant that stores the value of ``node`` in sizes ``dims`` and in
+    dim order ``order``, by default that of the graph."""
     value = analysis.value(node)
-    order = dim_order_of(node.meta["val"])
+    order = dim_order_of(node.meta["val"]) if order is None else order
     op = op_traits.op_name(_maker(analysis, node).target)
     return SynthesizedConstant(
         name=constant_name(

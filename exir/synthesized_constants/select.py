@@ -42,6 +42,10 @@ MOST_NODES_TO_CUT = 2000
 #: Parts that alone need more than this fraction (1 / n) of the budget are cut closely.
 WORTH_CUTTING = 16
 
+#: What a cut counts for one more constant besides its bytes: its entry in the file.
+#: Also settles ties in favor of what is stored already.
+ENTRY_BYTES = 64
+
 Dims = Tuple[int, ...]
 
 
@@ -345,8 +349,9 @@ class _Part:
         problem, network = self.problem, nx.DiGraph()
         network.add_nodes_from((_SOURCE, _SINK))
         for node in self.nodes:
-            small = price * problem.size(node, problem.compact[node])
-            full = price * problem.size(node, problem.analysis.known[node].shape)
+            shape = problem.analysis.known[node].shape
+            small = price * (problem.size(node, problem.compact[node]) + ENTRY_BYTES)
+            full = price * (problem.size(node, shape) + ENTRY_BYTES)
             expand = 1 + small if problem.can_expand(node) else math.inf
             computed = (node, _COMPUTED)
             _add(network, (node, Use.BROADCAST), computed, small)

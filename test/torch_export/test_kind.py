@@ -5,6 +5,7 @@
 # LICENSE file in the root directory of this source tree.
 
 import copy
+import io
 import pickle
 
 import pytest
@@ -170,6 +171,38 @@ def test_unflatten_shares_one_constant_between_submodules():
     assert len(set(synthesized(program).values())) == 1
     module = torch.export.unflatten(program)
     assert torch.equal(module(*ARGS), Nested()(*ARGS))
+
+
+class Branches(torch.nn.Module):
+    """A small constant inside and outside of branches."""
+
+    def forward(self, x):
+        y = torch.cond(
+            x.sum() > 0,
+            lambda y: y * torch.ones(1) * 2,
+            lambda y: y - torch.ones(1) * 2,
+            (x,),
+        )
+        return (y + torch.ones(1) * 2) * (torch.ones(1) * 2)
+
+
+def test_constants_of_branches_go_through_everything():
+    program = lift_synthesized_constants(export(Branches(), ARGS))
+    place = io.BytesIO()
+    torch.export.save(program, place)
+    place.seek(0)
+    loaded = torch.export.load(place)
+    assert set(synthesized(loaded).values()) == set(synthesized(program).values())
+    for module in (
+        program.module(),
+        program.run_decompositions().module(),
+        torch.export.unflatten(program),
+        torch.export.unflatten(loaded),
+        loaded.module(),
+        copy.deepcopy(loaded).module(),
+    ):
+        for x in (ARGS[0], ARGS[0] - 100):
+            assert torch.equal(module(x), Branches()(x))
 
 
 def test_validate_wants_the_tensor_in_constants():
