@@ -281,7 +281,7 @@ def _evaluate(
     kind = op_traits.classify(node.target)
     if kind is OpClass.OPAQUE:
         return Unknown.OPAQUE
-    expected = node.meta.get("val")
+    expected: Any = node.meta.get("val")
     if not _are_dense_cpu(expected):
         return Unknown.NOT_A_TENSOR
     if kind is OpClass.FILL:
@@ -291,12 +291,12 @@ def _evaluate(
 
     tensors = _tensor_operands(node)
     if kind is OpClass.SELECTION and tensors and is_known(tensors[0]):
-        source = value_of(tensors[0])
-        whole = source.uniform or op_traits.is_expand(node.target)
+        known = value_of(tensors[0])
+        whole = known.uniform or op_traits.is_expand(node.target)
         if whole and isinstance(expected, torch.Tensor):
             # Whatever is picked, it is the same element; whatever the new sizes are,
             # the compact form stays.
-            moved = move(_name(node), source, tuple(expected.shape), ())
+            moved = move(_name(node), known, tuple(expected.shape), ())
             return _finish(moved, expected)
     if not all(is_known(operand) for operand in node.all_input_nodes):
         return Unknown.RUNTIME
@@ -321,7 +321,7 @@ def _evaluate_known(
         elif op_traits.is_concatenation(node.target):
             pieces, *dim = node.args
             data = concatenate(
-                [value_of(n) for n in pieces],  # type: ignore[union-attr]
+                [value_of(n) for n in pieces],  # type: ignore[union-attr, arg-type]
                 dim[0] if dim else node.kwargs.get("dim", 0),  # type: ignore[arg-type]
             )
         elif kind is OpClass.SELECTION and not node.kwargs and len(tensors) == 1:
@@ -343,7 +343,7 @@ def _evaluate_in_full(
     sizes += [logical_bytes(v.shape, v.data.dtype) for v in values]
     if any(size is None for size in sizes):
         return Unknown.DYNAMIC
-    if max(sizes, default=0) > EVALUATION_LIMIT:  # type: ignore[type-var]
+    if max(sizes, default=0) > EVALUATION_LIMIT:  # type: ignore[type-var, operator]
         return Unknown.TOO_LARGE
     outcome = _run(node, lambda n: value_of(n).view())
     if isinstance(expected, torch.Tensor):

@@ -123,49 +123,6 @@ def description_of(node: torch.fx.Node) -> Optional[SynthesizedConstant]:
         known = node.meta[META_KEY] = SynthesizedConstant.parse(known)
     return known
 
-    def __str__(self) -> str:
-        """The description as text, as saved programs hold it; see ``parse``."""
-        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        values["steps"] = [[step.op, step.args] for step in self.steps]
-        values["dtype"] = str(self.dtype).removeprefix("torch.")
-        if isinstance(self.fill_value, complex):
-            values["fill_value"] = [self.fill_value.real, self.fill_value.imag]
-        return json.dumps(values)
-
-    @classmethod
-    def parse(cls, text: str) -> "SynthesizedConstant":
-        """Returns the description that ``str`` made a text of. Fields that a later
-        version may have added are ignored.
-
-        Raises:
-            ValueError: the text is not one.
-        """
-        try:
-            values = json.loads(text)
-            values["steps"] = tuple(Step(*step) for step in values["steps"])
-            values["dtype"] = getattr(torch, values["dtype"])
-            for name in ("shape", "stored_shape", "dim_order"):
-                values[name] = tuple(values[name])
-            if isinstance(values["fill_value"], list):
-                values["fill_value"] = complex(*values["fill_value"])
-            return cls(**{f.name: values[f.name] for f in dataclasses.fields(cls)})
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"not the description of a synthesized constant: {text[:80]!r}"
-            ) from error
-
-
-def description_of(node: torch.fx.Node) -> Optional[SynthesizedConstant]:
-    """Returns the description that a placeholder carries, None if it carries none.
-
-    Raises:
-        ValueError: it came from a file and cannot be read.
-    """
-    known = node.meta.get(META_KEY)
-    if isinstance(known, str):
-        known = node.meta[META_KEY] = SynthesizedConstant.parse(known)
-    return known
-
 
 def is_synthesized_node(node: torch.fx.Node) -> bool:
     """Whether a placeholder was made by the pass, as far as its meta tells. Where
