@@ -6,7 +6,8 @@
 
 """What the emitter does for a synthesized constant."""
 
-from typing import Dict, Mapping, NamedTuple, Optional
+from dataclasses import dataclass
+from typing import Dict, Mapping, Optional
 
 import torch
 from executorch.exir.error import ExportError, ExportErrorType
@@ -17,7 +18,8 @@ from executorch.exir.tensor import TensorSpec
 from torch.export import ExportGraphSignature
 
 
-class Home(NamedTuple):
+@dataclass(frozen=True)
+class Home:
     """Where the emitter put the bytes of a constant.
 
     Attributes:

@@ -60,7 +60,7 @@ def append_named_constants(
     _check_names(pte_file, constants)
     taken = {entry.key for entry in program.named_data or []}
     segment_of: Dict[int, int] = {}
-    for name, index in sorted({**pte_file.named_constants, **shared}.items()):
+    for name, index in sorted({**_names(pte_file), **shared}.items()):
         size = len(constants[index].storage)
         if size == 0 or name in taken:
             continue  # the runtime refuses to look up an empty segment
@@ -69,6 +69,11 @@ def append_named_constants(
             program.segments.append(_segment_over(program, index, size))
         entry = NamedData(key=name, segment_index=segment_of[index])
         program.named_data = [*(program.named_data or []), entry]
+
+
+def _names(pte_file: "PTEFile") -> Dict[str, int]:
+    """Name -> index into the constants, of the synthesized ones."""
+    return pte_file.named_constants  # type: ignore[attr-defined]
 
 
 def _segment_over(program: Program, index: int, size: int) -> DataSegment:
@@ -83,7 +88,7 @@ def _has_synthesized_constants(pte_file: "PTEFile") -> bool:
     """Other programs are written as upstream writes them."""
     named_data = pte_file.named_data
     listed = named_data is not None and MANIFEST_KEY in named_data.pte_data
-    return listed or bool(pte_file.named_constants)
+    return listed or bool(_names(pte_file))
 
 
 def _trains(program: Program) -> bool:
@@ -120,7 +125,7 @@ def _check_names(pte_file: "PTEFile", constants: List[Buffer]) -> None:
     named_data = pte_file.named_data
     if named_data is None:
         return
-    for name, index in pte_file.named_constants.items():
+    for name, index in _names(pte_file).items():
         entry = named_data.pte_data.get(name)
         if entry is None:
             continue

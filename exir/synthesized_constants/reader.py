@@ -128,7 +128,7 @@ def list_synthesized_constants(
     found: Dict[str, StoredConstant] = {}
     for name, tensor in tensors.items():
         if name in inside:
-            layout = (tensor.scalar_type, tensor.sizes, tensor.dim_order)
+            layout: Any = (tensor.scalar_type, tensor.sizes, tensor.dim_order)
             found[name] = _stored(name, "program", *layout, inside[name])
     outside = _read_data_files(ptd, {n for n, e in manifest.items() if e.tag})
     for name, e in manifest.items():

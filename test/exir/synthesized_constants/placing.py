@@ -93,7 +93,8 @@ class Placed:
         data = deserialize_pte_binary(self.pte).named_data
         if data is None:
             return {}
-        return {k: data.buffers[e.buffer_index] for k, e in data.pte_data.items()}
+        buffers: List[Any] = data.buffers
+        return {k: buffers[e.buffer_index] for k, e in data.pte_data.items()}
 
     def run(
         self, *inputs: Any, method: str = "forward", data: bool = True
@@ -112,7 +113,7 @@ def lower(
     placement: Optional[PlacementRule] = Placement.PROGRAM,
     delegate: bool = False,
     config: Optional[ExecutorchBackendConfig] = None,
-    partitioner: Optional[Sequence[Any]] = None,
+    partitioner: Any = None,
     constant_methods: Optional[Dict[str, Any]] = None,
     **policy: Any,
 ) -> Placed:
@@ -131,7 +132,9 @@ def lower(
         edge = to_edge_transform_and_lower(
             dict(programs),
             partitioner=partitioner,
-            compile_config=EdgeCompileConfig(lift_synthesized_constants=flag),
+            compile_config=EdgeCompileConfig(
+                lift_synthesized_constants=flag  # type: ignore[call-arg]
+            ),
             constant_methods=constant_methods,
         )
     constants = [c for report in reports for c in report.lifted]

@@ -23,13 +23,12 @@ from executorch.extension.flat_tensor.serialize.serialize import (
 )
 from executorch.runtime import Runtime
 from placing import assert_same, lower, Placed, Positions, two_expected, two_methods, X
-from torch.export import export
 
 
 def keys(placed: Placed, tag: str = DEFAULT_TAG) -> Any:
     """Key -> bytes of a data file, as upstream's reader gives them."""
     serializer = FlatTensorSerializer(FlatTensorConfig())
-    payload = serializer.deserialize(placed.program._tensor_data[tag])
+    payload: Any = serializer.deserialize(placed.program._tensor_data[tag])
     return {
         key: bytes(payload.buffers[entry.buffer_index])
         for key, entry in payload.named_data.items()

@@ -9,8 +9,7 @@ from typing import Any, List
 
 import pytest
 import torch
-from executorch.exir import ExecutorchBackendConfig
-from executorch.exir.schema import DelegateCall, String, Tensor
+from executorch.exir.schema import DelegateCall
 from executorch.exir.synthesized_constants import (
     lift_synthesized_constants,
     Placement,
@@ -20,16 +19,7 @@ from executorch.exir.synthesized_constants import (
 from executorch.extension.pybindings.portable_lib import (
     _load_for_executorch_from_buffer,
 )
-from placing import (
-    assert_same,
-    lower,
-    Placed,
-    Positions,
-    Scaled,
-    two_expected,
-    two_methods,
-    X,
-)
+from placing import assert_same, lower, Positions, Scaled, two_expected, two_methods, X
 from torch.export import export, ExportedProgram
 from torch.export.graph_signature import InputKind
 

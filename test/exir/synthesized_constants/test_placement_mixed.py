@@ -5,7 +5,7 @@
 # LICENSE file in the root directory of this source tree.
 
 from pathlib import Path
-from typing import Any
+from typing import Any, List
 
 import pytest
 import torch
@@ -52,6 +52,8 @@ def test_all_places_in_one_program(delegate: bool) -> None:
 @pytest.mark.parametrize("placement", [Placement.PROGRAM, Placement.INPUT, by_size])
 def test_methods_that_share_a_mutable_buffer(placement: Any) -> None:
     class Counter(torch.nn.Module):
+        state: torch.Tensor
+
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("state", torch.zeros(8))
@@ -61,6 +63,8 @@ def test_methods_that_share_a_mutable_buffer(placement: Any) -> None:
             return x + self.state
 
     class Reader(torch.nn.Module):
+        state: torch.Tensor
+
         def __init__(self, counter: Counter) -> None:
             super().__init__()
             self.register_buffer("state", counter.state)
@@ -86,6 +90,8 @@ def test_methods_that_share_a_mutable_buffer(placement: Any) -> None:
 
 def test_the_name_of_a_mutable_buffer_is_not_that_of_a_constant() -> None:
     class State(torch.nn.Module):
+        state: torch.Tensor
+
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("state", torch.zeros(8))
@@ -97,10 +103,11 @@ def test_the_name_of_a_mutable_buffer_is_not_that_of_a_constant() -> None:
     config = ExecutorchBackendConfig(emit_mutable_buffer_names=True)
     placed = lower(State(), config=config)
     assert set(placed.named()) == {c.name for c in placed.constants}
+    values: List[Any] = [v.val for v in placed.read().execution_plan[0].values]
     names = {
-        value.val.extra_tensor_info.fully_qualified_name
-        for value in placed.read().execution_plan[0].values
-        if getattr(value.val, "extra_tensor_info", None)
+        value.extra_tensor_info.fully_qualified_name
+        for value in values
+        if getattr(value, "extra_tensor_info", None)
     }
     assert names == {"state", *placed.named()}
     module = _load_for_executorch_from_buffer(placed.pte)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from executorch.devtools.etrecord import parse_etrecord
 from executorch.devtools.pte_tool.diff_pte import diff_pte, format_diff_result
 from executorch.devtools.size_analysis_tool.size_analysis_tool import (
@@ -95,10 +94,11 @@ def test_programs_can_be_printed(placed: Placed) -> None:
 
 @pytest.mark.parametrize("placement", PLACEMENTS, ids=repr)
 def test_an_etrecord_gives_the_program_back(tmp_path: Path, placement: Any) -> None:
+    policy = SynthesizedConstantPolicy(placement=placement)
     edge = to_edge_transform_and_lower(
         export(Positions(), (X,)),
         compile_config=EdgeCompileConfig(
-            lift_synthesized_constants=SynthesizedConstantPolicy(placement=placement)
+            lift_synthesized_constants=policy  # type: ignore[call-arg]
         ),
         generate_etrecord=True,
     )
@@ -106,7 +106,7 @@ def test_an_etrecord_gives_the_program_back(tmp_path: Path, placement: Any) -> N
     path = str(tmp_path / "record.bin")
     program.get_etrecord().save(path)
     record = parse_etrecord(path)
-    loaded = record.edge_dialect_program
+    loaded: Any = record.edge_dialect_program
     if isinstance(loaded, dict):
         (loaded,) = loaded.values()
     expected = edge.exported_program()
