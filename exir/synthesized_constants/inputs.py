@@ -10,11 +10,11 @@ They come after the inputs of the user's own, as keyword arguments, so that they
 change what a positional argument means: ``program.module()(x, arange_8_i64_3f2a9c10=t)``.
 A runtime passes all inputs by position, with these last, in the order in which
 ``synthesized_inputs`` and the constant method ``__et_synthesized_inputs_<method>`` list
-them. The default value stays in the program's constants under the input's name.
+them. The default value stays in the program's constants.
 """
 
 import dataclasses
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import torch
 from torch.export import ExportedProgram
@@ -44,39 +44,53 @@ def synthesized_inputs(
     """
     if not isinstance(program, ExportedProgram):
         program = program.exported_program(method)
-    names = _keywords(program)
-    held = {
-        spec.target
-        for spec in program.graph_signature.input_specs
-        if spec.kind != InputKind.USER_INPUT
-    }
     return {
-        name: program.constants[name]
-        for name in names
-        if name in program.constants and name not in held
+        name: program.constants[value_key(name)]
+        for name in _keywords(program)
+        if value_key(name) in program.constants
     }
+
+
+def value_key(name: str) -> str:
+    """Key of an input's default value in the table of constants. It is no name that a
+    constant has, so that it marks the input: a program keeps it when it is decomposed,
+    saved or lowered, where placeholders lose what they carry."""
+    return f"__synthesized_input__{name}"
 
 
 def make_input(program: ExportedProgram, nodes: List[Node]) -> None:
-    """Turns a synthesized constant into the last input of a program.
+    """Turns a synthesized constant into the last input of a program, or into one that
+    is there if an earlier run made it.
 
     Args:
         program: Modified in-place.
         nodes: all placeholders of the constant; the first becomes the input.
     """
-    input_node, *others = nodes
     specs = program.graph_signature.input_specs
     by_name = {spec.arg.name: spec for spec in specs}
-    name = by_name[input_node.name].target
+    name = by_name[nodes[0].name].target
     assert name is not None
-    for node in others:
-        node.replace_all_uses_with(input_node)
-        program.graph.erase_node(node)
     gone = {node.name for node in nodes}
     specs[:] = [spec for spec in specs if spec.arg.name not in gone]
-    specs.append(InputSpec(InputKind.USER_INPUT, TensorArgument(input_node.name), None))
-    _move_to_end(program, input_node)
-    _extend_call(program, name, input_node.name)
+    input_node = _input_node(program, name)
+    if input_node is None:
+        input_node, *nodes = nodes
+        argument = TensorArgument(input_node.name)
+        specs.append(InputSpec(InputKind.USER_INPUT, argument, None))
+        _move_to_end(program, input_node)
+        _extend_call(program, name, input_node.name)
+    for node in nodes:
+        node.replace_all_uses_with(input_node)
+        program.graph.erase_node(node)
+    program.constants[value_key(name)] = program.constants.pop(name)
+
+
+def _input_node(program: ExportedProgram, name: str) -> Optional[Node]:
+    names = list(synthesized_inputs(program))
+    if name not in names:
+        return None
+    placeholders = program.graph.find_nodes(op="placeholder")
+    return placeholders[names.index(name) - len(names)]
 
 
 def _move_to_end(program: ExportedProgram, node: Node) -> None:

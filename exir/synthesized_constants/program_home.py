@@ -10,6 +10,7 @@ import dataclasses
 from typing import AbstractSet, Sequence, Tuple
 
 import torch
+from executorch.exir.synthesized_constants.inputs import value_key
 from executorch.exir.synthesized_constants.recipe import (
     describe_tensor,
     META_KEY,
@@ -98,13 +99,12 @@ class ProgramHome:
         return name
 
     def _fits(self, name: str, tensor: torch.Tensor) -> bool:
-        return all(
-            name not in program.state_dict
-            and (
-                name not in program.constants
-                or _same_tensor(program.constants[name], tensor)
-            )
+        return not any(
+            name in program.state_dict
+            or key in program.constants
+            and not _same_tensor(program.constants[key], tensor)
             for program in self._programs
+            for key in (name, value_key(name))
         )
 
 

@@ -240,6 +240,65 @@ def test_a_keyword_of_the_users_own_is_not_one() -> None:
     assert synthesized_inputs(placed.edge) == {}
 
 
+def test_a_keyword_with_the_name_of_a_constant_is_the_users_own() -> None:
+    class Masked(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("mask", torch.eye(8), persistent=False)
+
+        def forward(self, x: torch.Tensor, *, mask: torch.Tensor) -> torch.Tensor:
+            return x * mask + self.get_buffer("mask")
+
+    program = export(Masked(), (X,), {"mask": X})
+    for placement in (None, Placement.PROGRAM):
+        placed = lower(program, placement, delegate=True)
+        assert synthesized_inputs(placed.edge) == {}
+        assert [p.name for p in placed.read().execution_plan] == ["forward"]
+
+
+def test_a_constant_that_a_later_run_finds_again_is_the_same_input() -> None:
+    class Twice(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + torch.arange(8.0).cos()
+
+    program = lift_synthesized_constants(export(Twice(), (X,)), POLICY)
+    (name,) = synthesized_inputs(program)
+    add = next(n for n in program.graph.nodes if n.op == "call_function")
+    with program.graph.inserting_before(add):
+        again = program.graph.call_function(torch.ops.aten.arange.default, (8.0,))
+        again.meta["val"] = add.meta["val"][0]
+        cosine = program.graph.call_function(torch.ops.aten.cos.default, (again,))
+        cosine.meta["val"] = add.meta["val"][0]
+        total = program.graph.call_function(
+            torch.ops.aten.add.Tensor, (add.args[0], cosine)
+        )
+        total.meta["val"] = add.meta["val"]
+    add.replace_input_with(add.args[0], total)
+    lift_synthesized_constants(program, POLICY)
+    assert list(synthesized_inputs(program)) == [name]
+    assert_agrees(program)
+    inputs = synthesized_inputs(program)
+    assert_same([program.module()(X, **inputs)], X + 2 * torch.arange(8.0).cos())
+
+
+def test_inputs_reach_the_branches_of_control_flow() -> None:
+    class Branches(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            def yes(y: torch.Tensor) -> torch.Tensor:
+                return y + torch.arange(8.0).cos()
+
+            def no(y: torch.Tensor) -> torch.Tensor:
+                return y - torch.arange(8.0).sin()
+
+            return torch.cond(x.sum() > 0, yes, no, (x,))
+
+    for placement in (Placement.INPUT, Placement.EXTERNAL):
+        placed = lower(export(Branches(), (X + 1,)), placement)
+        assert len(placed.constants) >= 2
+        for x in (X + 1, X - 1):
+            assert_same(placed.run(x), Branches()(x))
+
+
 def test_constant_methods_of_the_users_own_stay() -> None:
     placed = lower(Positions(), Placement.INPUT, constant_methods={"version": 3})
     module = _load_for_executorch_from_buffer(placed.pte)
