@@ -13,7 +13,7 @@ that has its place keeps it when the pass runs again.
 
 import dataclasses
 import re
-from typing import Dict, Iterable, List, Optional, Tuple
+from typing import Dict, Iterable, List, Mapping, Optional, Tuple
 
 from executorch.exir.synthesized_constants.inputs import make_input
 from executorch.exir.synthesized_constants.placement import Placement, Where
@@ -54,14 +54,16 @@ def place_constants(
         TypeError: as ``SynthesizedConstantPolicy.place``.
     """
     done: Dict[str, SynthesizedConstant] = {}
+    settled = {c.name: c.placement for c in placed_constants(program)}
+    files = _files_of_names(other for other in programs if other is not program)
     for name, nodes in _unplaced(program).items():
         constant = get_synthesized_constant(program, nodes[0])
         assert constant is not None
         constant = dataclasses.replace(constant, method=method)
-        placement = _settled(program, name) or policy.place(constant)
+        placement = settled.get(name) or policy.place(constant)
         if placement.where is Where.GRAPH:  # there is no op that could stay
             placement = Placement.program(named=False)
-        new_name = _free_name(name, placement, program, programs)
+        new_name = _free_name(name, placement, files)
         constant = dataclasses.replace(constant, name=new_name, placement=placement)
         _rename(program, name, new_name, nodes)
         for node in nodes:
@@ -88,19 +90,12 @@ def _unplaced(program: ExportedProgram) -> Dict[str, List[Node]]:
     return found
 
 
-def _settled(program: ExportedProgram, name: str) -> Optional[Placement]:
-    """The place that an earlier run gave to another placeholder of the constant."""
-    for constant in placed_constants(program):
-        if constant.name == name:
-            return constant.placement
-    return None
-
-
 def _tell_delegates(program: ExportedProgram) -> None:
     """Repeats the name of the file where backends look for it. It is done at every run,
     since a saved program does not keep it there. The emitter needs no help."""
+    targets = program.graph_signature.inputs_to_synthesized_constants
     for node in program.graph.find_nodes(op="placeholder"):
-        constant = get_synthesized_constant(program, node)
+        constant = description_of(node) if node.name in targets else None
         placement = constant and constant.placement
         if placement and placement.where is Where.EXTERNAL:
             custom = node.meta.get("custom") or {}  # shared with other nodes
@@ -110,32 +105,32 @@ def _tell_delegates(program: ExportedProgram) -> None:
 # --- Names --------------------------------------------------------------------------
 
 
-def _free_name(
-    name: str,
-    placement: Placement,
-    program: ExportedProgram,
-    programs: Iterable[ExportedProgram],
-) -> str:
+#: Name of a data file in a tuple of its own; ``(None,)`` is the .pte.
+File = Tuple[Optional[str]]
+
+
+def _free_name(name: str, placement: Placement, files: Mapping[str, File]) -> str:
     """The name, or a longer one if another method has it in another file: the runtime
     refuses to open a program and data files that share a key."""
-    key = _file_of(placement)
-    if key is None:
+    file = _file_of(placement)
+    if file is None:
         return name
-    files = {
-        constant.name: other
-        for each in programs
-        if each is not program
-        for constant in placed_constants(each)
-        if constant.placement and (other := _file_of(constant.placement))
-    }
-    while files.get(name, key) != key:
-        name += "_" + re.sub(r"\W", "_", key[0] or "program")
+    while files.get(name, file) != file:
+        name += "_" + re.sub(r"\W", "_", file[0] or "program")
     return name
 
 
-def _file_of(placement: Placement) -> Optional[Tuple[Optional[str]]]:
-    """The file in which the name is a key, in a tuple: ``(None,)`` is the .pte. None if
-    it is a key in no file."""
+def _files_of_names(programs: Iterable[ExportedProgram]) -> Dict[str, File]:
+    return {
+        constant.name: file
+        for program in programs
+        for constant in placed_constants(program)
+        if constant.placement and (file := _file_of(constant.placement))
+    }
+
+
+def _file_of(placement: Placement) -> Optional[File]:
+    """The file in which the name is a key, None if it is a key in no file."""
     return (placement.tag,) if placement.named else None
 
 

@@ -102,10 +102,13 @@ def delegated_constants(
             op="call_function", target=executorch_call_delegate
         ):
             inner_program = getattr(module, node.args[0].target).original_module
+            targets = inner_program.graph_signature.inputs_to_synthesized_constants
             for placeholder in inner_program.graph.find_nodes(op="placeholder"):
-                constant = get_synthesized_constant(inner_program, placeholder)
-                if constant is not None:
-                    yield constant, inner_program.constants[constant.name]
+                if placeholder.name in targets:
+                    tensor = inner_program.constants[targets[placeholder.name]]
+                    constant = get_synthesized_constant(inner_program, placeholder)
+                    assert constant is not None
+                    yield constant, tensor
 
 
 def input_values(
