@@ -47,6 +47,8 @@ setup(
         "test": [
             "expecttest",
             "hypothesis",
+            "onnx",
+            "onnxscript",
             "pytest>=8",
             "pytest-xdist",
             "setuptools>=70.1",  # builds a wheel without the package "wheel"

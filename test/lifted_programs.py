@@ -17,7 +17,6 @@ from executorch.exir import EdgeCompileConfig, ExecutorchProgramManager
 from executorch.exir.synthesized_constants import lift_synthesized_constants
 from executorch.runtime import Runtime
 from torch.export import export, ExportedProgram
-from torch.export.graph_signature import InputKind
 
 
 class Mask(torch.nn.Module):
@@ -58,7 +57,8 @@ def expected() -> torch.Tensor:
 
 def with_flag(**others: Any) -> EdgeCompileConfig:
     """A config with the flag on."""
-    return EdgeCompileConfig(lift_synthesized_constants=True, **others)
+    others["lift_synthesized_constants"] = True
+    return EdgeCompileConfig(**others)
 
 
 def synthesized(program: ExportedProgram) -> Dict[str, str]:
@@ -66,13 +66,14 @@ def synthesized(program: ExportedProgram) -> Dict[str, str]:
     return {
         spec.arg.name: spec.target
         for spec in program.graph_signature.input_specs
-        if spec.kind == InputKind.SYNTHESIZED_CONSTANT
+        if spec.kind.name == "SYNTHESIZED_CONSTANT"
     }
 
 
 def run_on_runtime(program: ExecutorchProgramManager, *args: Any) -> List[Any]:
     """Loads a program into the runtime and calls ``forward``."""
     method = Runtime.get().load_program(program.buffer).load_method("forward")
+    assert method is not None
     return list(method.execute(list(args)))
 
 

@@ -20,6 +20,7 @@ import torch
 from executorch.exir.synthesized_constants import op_traits
 from executorch.exir.synthesized_constants.analyse import Analysis
 from executorch.exir.synthesized_constants.compact import Dim
+from executorch.exir.synthesized_constants.layout import can_broadcast_into
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
@@ -87,10 +88,11 @@ def _broadcast_demands(
 ) -> Optional[Dict[Node, Demand]]:
     """Chooses for each dimension of the result who provides it.
 
-    Returns None if the shapes do not add up to the result's; then nothing is shrunk.
+    Returns None if the kernel cannot be left to broadcast, or the shapes do not add up
+    to the result's; then nothing is shrunk.
     """
     result = user.meta.get("val")
-    if not isinstance(result, torch.Tensor):
+    if not isinstance(result, torch.Tensor) or not can_broadcast_into(result):
         return None
     needed: Dict[Node, List[Dim]] = {
         n: list(analysis.known[n].data_shape) for n in known

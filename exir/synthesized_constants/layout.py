@@ -35,24 +35,16 @@ def dim_order_of(value: torch.Tensor) -> Tuple[int, ...]:
     return order if order == _CHANNELS_LAST else default
 
 
-def order_beside(
-    stored: Sequence[int], own: Tuple[int, ...], result: torch.Tensor
-) -> Tuple[int, ...]:
-    """Returns the dim order for a stored form that broadcasts into ``result``.
+def can_broadcast_into(result: torch.Tensor) -> bool:
+    """Whether an element-wise kernel may be left to broadcast its operands into
+    ``result``.
 
-    Element-wise kernels ask that operands and result have one dim order. Where the
-    bytes are the same in either (``[1, 3, 1, 1]``), that of the result is taken, else
-    the value's ``own``. Not for other ops: the portable convolution gives wrong numbers
-    for a depthwise weight ``[8, 1, 3, 3]`` that says channels_last.
+    Only in the default dim order: where the result is channels_last, portable kernels
+    refuse an operand in the default order (error 0x12), and give wrong numbers for a
+    smaller one that says channels_last (executorch 1.5.1: ``maximum``, ``where``,
+    ``add``, ``mul`` over ``[2, 3, 4, 5]`` and ``[1, 3, 1, 1]``).
     """
-    if result.dim() != len(stored):
-        return own
-    wanted = dim_order_of(result)
-    here, there = (
-        stride_from_dim_order(list(stored), list(order)) for order in (own, wanted)
-    )
-    same = all(a == b for a, b, size in zip(here, there, stored) if size != 1)
-    return wanted if same else own
+    return dim_order_of(result) == tuple(range(result.dim()))
 
 
 def lay_out(view: torch.Tensor, dim_order: Sequence[int]) -> torch.Tensor:

@@ -27,7 +27,6 @@ from executorch.exir.synthesized_constants.layout import (
     dim_order_of,
     expanded_sizes,
     lay_out,
-    order_beside,
 )
 from executorch.exir.synthesized_constants.recipe import (
     MAX_CHAIN,
@@ -100,9 +99,8 @@ def rewrite(graph: Graph, analysis: Analysis, plan: Plan, home: Home) -> Rewritt
             if node in users:
                 users[node].append((user, demand.use))
     made = [
-        stored
+        _store(graph, analysis, node, dims, users[node], home)
         for node, dims in plan.stored.items()
-        for stored in _store(graph, analysis, node, dims, users[node], home)
     ]
     folded = _erase_dead(graph, analysis)
     return Rewritten(made, folded)
@@ -115,17 +113,10 @@ def _store(
     dims: Dims,
     users: List[Tuple[Node, Use]],
     home: Home,
-) -> List[Tuple[SynthesizedConstant, List[Node]]]:
-    own = dim_order_of(node.meta["val"])
-    by_order: Dict[Tuple[int, ...], _StandIns] = {}
+) -> Tuple[SynthesizedConstant, List[Node]]:
+    stand_in = _StandIns(analysis, node, dims, home)
     full: Optional[Node] = None
     for user, use in users:
-        order = own
-        if use is Use.BROADCAST and not op_traits.is_expand(user.target):
-            order = order_beside(dims, own, user.meta["val"])
-        if order not in by_order:
-            by_order[order] = _StandIns(analysis, node, dims, order, home)
-        stand_in = by_order[order]
         if use is Use.BROADCAST or (
             use is Use.FULL and dims == tuple(node.meta["val"].shape)
         ):
@@ -136,7 +127,7 @@ def _store(
                 full = _expand(graph, node, stand_in.next())
             replacement = full
         user.replace_input_with(node, replacement)
-    return [(s.constant, s.nodes) for s in by_order.values()]
+    return stand_in.constant, stand_in.nodes
 
 
 class _StandIns:
@@ -144,16 +135,12 @@ class _StandIns:
     the constant is small."""
 
     def __init__(
-        self,
-        analysis: Analysis,
-        node: Node,
-        dims: Dims,
-        order: Tuple[int, ...],
-        home: Home,
+        self, analysis: Analysis, node: Node, dims: Dims, home: Home
     ) -> None:
-        self.constant = describe(analysis, node, dims, order)
+        self.constant = describe(analysis, node, dims)
         self.nodes: List[Node] = []
-        self._tensor = lay_out(analysis.value(node).with_dims(dims), order)
+        view = analysis.value(node).with_dims(dims)
+        self._tensor = lay_out(view, self.constant.dim_order)
         self._like = node
         self._home = home
 
@@ -210,16 +197,10 @@ def inherited_meta(node: Node) -> Dict[str, Any]:
     return meta
 
 
-def describe(
-    analysis: Analysis,
-    node: Node,
-    dims: Dims,
-    order: Optional[Tuple[int, ...]] = None,
-) -> SynthesizedConstant:
-    """Describes the constant that stores the value of ``node`` in sizes ``dims`` and in
-    dim order ``order``, by default that of the graph."""
+def describe(analysis: Analysis, node: Node, dims: Dims) -> SynthesizedConstant:
+    """Describes the constant that stores the value of ``node`` in sizes ``dims``."""
     value = analysis.value(node)
-    order = dim_order_of(node.meta["val"]) if order is None else order
+    order = dim_order_of(node.meta["val"])
     op = op_traits.op_name(_maker(analysis, node).target)
     return SynthesizedConstant(
         name=constant_name(

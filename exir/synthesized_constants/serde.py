@@ -29,7 +29,9 @@ def merge_shared_constants(
     """Returns what is to be saved of a program: each synthesized constant has one
     placeholder, as a reader without this package requires."""
     # Added to torch by our edit, so it is not there yet when this module is imported.
-    from torch._export.serde.serialize import _merge_shared_constants
+    from torch._export.serde.serialize import (  # type: ignore[attr-defined]
+        _merge_shared_constants,
+    )
 
     return _merge_shared_constants(graph_module, signature)
 
@@ -45,7 +47,7 @@ def describe_operands(
         node: a node that is being saved.
         metadata: what is saved of its meta. Modified in-place.
     """
-    names = signature.inputs_to_synthesized_constants
+    names = signature.inputs_to_synthesized_constants  # type: ignore[attr-defined]
     described = {
         operand.name: str(operand.meta.get(META_KEY, ""))
         for operand in node.all_input_nodes
@@ -74,7 +76,7 @@ def restore_synthesized_constants(
         return
     for spec in signature.input_specs:
         if spec.kind == InputKind.CONSTANT_TENSOR and spec.arg.name in described:
-            spec.kind = InputKind.SYNTHESIZED_CONSTANT
+            spec.kind = InputKind.SYNTHESIZED_CONSTANT  # type: ignore[attr-defined]
     for placeholder in graph.find_nodes(op="placeholder"):
         if described.get(placeholder.name):
             placeholder.meta[META_KEY] = described[placeholder.name]

@@ -71,6 +71,7 @@ class AwareBackend(BackendDetails):
         for node in edge_program.graph.find_nodes(op="placeholder"):
             if is_synthesized_constant(edge_program, node):
                 known = get_synthesized_constant(edge_program, node)
+                assert known is not None
                 made[node.name] = [known.op, known.fill_value, known.stored_shape]
         for name, shape in constants_of(edge_program).items():
             if name not in made:
@@ -95,9 +96,8 @@ class OuterBackend(BackendDetails):
 
     @staticmethod
     def preprocess(edge_program, compile_specs: List[CompileSpec]) -> PreprocessResult:
-        inner = to_backend(
-            edge_program, OpPartitioner(AwareBackend, exir_ops.edge.aten.add.Tensor)
-        )
+        partitioner = OpPartitioner(AwareBackend, exir_ops.edge.aten.add.Tensor)
+        inner = to_backend(edge_program, partitioner)  # type: ignore[call-arg]
         parts = [
             json.loads(module.processed_bytes)
             for _, module in inner.graph_module.named_children()

@@ -248,11 +248,12 @@ def test_other_kinds_are_duplicated_as_before(kind):
             super().__init__()
             value = torch.ones(8)
             if kind == "PARAMETER":
-                self.value = torch.nn.Parameter(value, requires_grad=False)
+                parameter = torch.nn.Parameter(value, requires_grad=False)
+                self.register_parameter("value", parameter)
             elif kind == "BUFFER":
                 self.register_buffer("value", value)
             else:
-                self.value = value
+                setattr(self, "value", value)  # noqa: B010
 
         def forward(self, x):
             return (x + self.value).sin() * self.value

@@ -151,7 +151,7 @@ def test_unpatched_executorch_loads_the_file_with_constant_tensors(edge, tmp_pat
         "CONSTANT_TENSOR",
         "USER_INPUT",
     }
-    assert torch.equal(torch.load(outputs), expected())
+    assert torch.equal(torch.load(outputs, weights_only=True), expected())
 
 
 def test_an_edge_file_of_unpatched_executorch_loads_here(tmp_path):
