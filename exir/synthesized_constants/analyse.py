@@ -13,7 +13,7 @@ the ops that use it be known.
 import enum
 import operator
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Set, Tuple
+from typing import Any, Callable, Dict, FrozenSet, Iterable, List, Mapping, Optional, Set, Tuple
 
 import torch
 from executorch.exir.synthesized_constants import op_traits
@@ -60,11 +60,14 @@ class Analysis:
             its ``getitem`` users.
         literals: placeholders whose tensor is known; they are stored already.
         unknown: why each other call node is not known.
+        written_back: positions among the graph's outputs whose value is copied into a
+            buffer or an input, and not handed out.
     """
 
     known: Dict[Node, "Fact"] = field(default_factory=dict)
     literals: Dict[Node, CompactValue] = field(default_factory=dict)
     unknown: Dict[Node, Unknown] = field(default_factory=dict)
+    written_back: FrozenSet[int] = frozenset()
 
     def is_known(self, node: Node) -> bool:
         """Whether the value is known, be it of a call or of a placeholder."""

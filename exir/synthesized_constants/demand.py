@@ -58,7 +58,7 @@ def demands_of(user: Node, analysis: Analysis) -> Dict[Node, Demand]:
     """
     operands = [n for n in user.all_input_nodes if n in analysis.known]
     if user.op == "output":
-        return {n: _whole(analysis, n, Use.OUTPUT) for n in operands}
+        return {n: _whole(analysis, n, _output_use(user, n, analysis)) for n in operands}
     if op_traits.broadcasts(user.target):
         shrunk = _broadcast_demands(user, operands, analysis)
         if shrunk is not None:
@@ -69,6 +69,15 @@ def demands_of(user: Node, analysis: Analysis) -> Dict[Node, Demand]:
             data_shape = analysis.known[source].data_shape
             return {source: Demand(Use.BROADCAST, data_shape)}
     return {n: _whole(analysis, n, Use.FULL) for n in operands}
+
+
+def _output_use(output: Node, node: Node, analysis: Analysis) -> Use:
+    (outputs,) = output.args
+    handed_out = any(
+        n is node and i not in analysis.written_back
+        for i, n in enumerate(outputs)  # type: ignore[arg-type]
+    )
+    return Use.OUTPUT if handed_out else Use.FULL
 
 
 def _whole(analysis: Analysis, node: Node, use: Use) -> Demand:

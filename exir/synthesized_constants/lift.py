@@ -10,7 +10,7 @@ Runs over an exported program in the ATen or the edge dialect.
 """
 
 import dataclasses
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Set, Tuple, Union
 
 import torch
 from executorch.exir.synthesized_constants import op_traits
@@ -138,6 +138,7 @@ def _lift(
     literals = _literals(program, policy, mutated_buffers(programs))
     keep = _keep(policy)
     analysis = analyse(graph_module, literals, keep)
+    analysis.written_back = _written_back(program)
     home = ProgramHome(program, programs)
     report = Report(method)
     limits = Limits(
@@ -156,6 +157,16 @@ def _lift(
     program._validate()
     publish(report)
     return program
+
+
+def _written_back(program: ExportedProgram) -> FrozenSet[int]:
+    kinds = (
+        OutputKind.BUFFER_MUTATION,
+        OutputKind.PARAMETER_MUTATION,
+        OutputKind.USER_INPUT_MUTATION,
+    )
+    specs = program.graph_signature.output_specs
+    return frozenset(i for i, spec in enumerate(specs) if spec.kind in kinds)
 
 
 def lift_region(

@@ -16,15 +16,13 @@ from executorch.exir.schema import (
     KernelCall,
     OptionalTensorList,
     Tensor,
+    TensorDataLocation,
     TensorList,
 )
 
 # Ops whose tensor operands count for their shape alone.
 _SHAPE_ONLY = {
-    "_empty_dim_order",
-    "empty_like",
     "full_like",
-    "new_empty",
     "new_full",
     "new_ones",
     "new_zeros",
@@ -34,8 +32,11 @@ _SHAPE_ONLY = {
 }
 # Ops whose result nobody knows.
 _UNKNOWABLE = {
+    "_empty_dim_order",
     "bernoulli",
+    "empty_like",
     "native_dropout",
+    "new_empty",
     "normal",
     "rand",
     "rand_like",
@@ -52,7 +53,7 @@ def known_left(
     """Counts instructions of an emitted plan whose result the compiler knew: no
     argument depends on an input, a weight or mutable state.
 
-    Constants without a name in the file are taken for weights. What writes a method
+    Constants without a name in the .pte are taken for weights. What writes a method
     output is not counted, nor are control-flow jumps and moves; with jumps in the plan
     the answer is an approximation.
 
@@ -106,6 +107,7 @@ def _is_named_constant(value: Any) -> bool:
         and value.allocation_info is None
         and value.extra_tensor_info is not None
         and bool(value.extra_tensor_info.fully_qualified_name)
+        and value.extra_tensor_info.location is not TensorDataLocation.EXTERNAL
     )
 
 
@@ -115,7 +117,9 @@ def _weights_and_state(plan: Any, values: List[Any], calls: List[Any]) -> Set[in
     found = {
         i
         for i, v in enumerate(values)
-        if isinstance(v, Tensor) and v.data_buffer_idx > 0 and not _is_named_constant(v)
+        if isinstance(v, Tensor)
+        and not _is_named_constant(v)
+        and (v.data_buffer_idx > 0 or v.extra_tensor_info is not None)
     }
     written: Set[int] = set(plan.inputs)
     for call in calls:
