@@ -13,7 +13,7 @@ import os
 from typing import Any, List, Tuple
 
 import torch
-from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+from executorch.exir import EdgeCompileConfig, to_edge
 from executorch.exir.synthesized_constants import SynthesizedConstantPolicy
 from executorch.exir.synthesized_constants.compact import bits
 from executorch.runtime import Runtime
@@ -36,8 +36,7 @@ def run(program: RandomProgram, flag: Any) -> List[torch.Tensor]:
     """Lowers with the flag and runs on the stock runtime."""
     exported = torch.export.export(program.module(), program.arguments())
     config = EdgeCompileConfig(lift_synthesized_constants=flag)
-    lowered = to_edge_transform_and_lower(exported, compile_config=config)
-    buffer = lowered.to_executorch().buffer
+    buffer = to_edge(exported, compile_config=config).to_executorch().buffer
     method = Runtime.get().load_program(buffer).load_method("forward")
     assert method is not None
     return [x.clone() for x in method.execute(list(program.arguments()))]
