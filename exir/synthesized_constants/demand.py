@@ -58,7 +58,9 @@ def demands_of(user: Node, analysis: Analysis) -> Dict[Node, Demand]:
     """
     operands = [n for n in user.all_input_nodes if n in analysis.known]
     if user.op == "output":
-        return {n: _whole(analysis, n, _output_use(user, n, analysis)) for n in operands}
+        return {
+            n: _whole(analysis, n, _output_use(user, n, analysis)) for n in operands
+        }
     if op_traits.broadcasts(user.target):
         shrunk = _broadcast_demands(user, operands, analysis)
         if shrunk is not None:

@@ -134,9 +134,7 @@ class _StandIns:
     """The nodes that stand for one stored form: one for all users, or one for each if
     the constant is small."""
 
-    def __init__(
-        self, analysis: Analysis, node: Node, dims: Dims, home: Home
-    ) -> None:
+    def __init__(self, analysis: Analysis, node: Node, dims: Dims, home: Home) -> None:
         self.constant = describe(analysis, node, dims)
         self.nodes: List[Node] = []
         view = analysis.value(node).with_dims(dims)

@@ -71,9 +71,7 @@ def known_left(
     left: Counter[str] = collections.Counter()
     for call in calls:
         if isinstance(call, DelegateCall):
-            results = [
-                i for i in call.args if i not in produced | constants | unknown
-            ]
+            results = [i for i in call.args if i not in produced | constants | unknown]
             unknown.update(results)
         elif isinstance(call, KernelCall):
             name = plan.operators[call.op_index].name.split("::")[-1]

@@ -68,7 +68,10 @@ class Outcome:
 
 
 def run_case(
-    name: str, xnnpack: bool, flag: "bool | SynthesizedConstantPolicy", execute: bool = True
+    name: str,
+    xnnpack: bool,
+    flag: "bool | SynthesizedConstantPolicy",
+    execute: bool = True,
 ) -> Outcome:
     """Lowers, emits and runs a situation.
 
@@ -113,7 +116,9 @@ def run_case(
     return outcome
 
 
-def _export(spec: Spec, eager: Dict[str, torch.nn.Module]) -> Dict[str, ExportedProgram]:
+def _export(
+    spec: Spec, eager: Dict[str, torch.nn.Module]
+) -> Dict[str, ExportedProgram]:
     programs = {}
     for k, (model, inputs, dynamic) in spec.methods.items():
         if spec.quant:
@@ -237,9 +242,11 @@ def _loss_and_gradients(
     loss.backward()
     parameters = dict(model.named_parameters())
     return [
-        parameters[spec.target].grad
-        if spec.kind == OutputKind.GRADIENT_TO_PARAMETER
-        else loss.detach()
+        (
+            parameters[spec.target].grad
+            if spec.kind == OutputKind.GRADIENT_TO_PARAMETER
+            else loss.detach()
+        )
         for spec in outputs
     ]
 

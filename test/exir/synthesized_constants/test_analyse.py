@@ -26,7 +26,9 @@ def analysis_of(module: torch.nn.Module, *inputs: Any, **options: Any) -> Analys
 
 
 def by_op(analysis: Analysis) -> Dict[str, Unknown]:
-    return {str(n.target).rpartition(".")[0]: why for n, why in analysis.unknown.items()}
+    return {
+        str(n.target).rpartition(".")[0]: why for n, why in analysis.unknown.items()
+    }
 
 
 def last(analysis: Analysis) -> Node:

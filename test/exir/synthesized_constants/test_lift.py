@@ -68,20 +68,26 @@ def test_golden_signature_and_graph_of_a_causal_mask() -> None:
 
     lowered = lower_and_run(module(forward), (torch.randn(2, 4, 4),))
     program = lowered.edge.exported_program()
-    assert_expected_inline(signature(program), """\
+    assert_expected_inline(
+        signature(program),
+        """\
 # inputs
 synth_where: SYNTHESIZED_CONSTANT target='where_4x4_f32_93e6edea'
 x: USER_INPUT
 
 # outputs
-aten_relu_default: USER_OUTPUT""")
-    assert_expected_inline(str(program.graph).strip(), """\
+aten_relu_default: USER_OUTPUT""",
+    )
+    assert_expected_inline(
+        str(program.graph).strip(),
+        """\
 graph():
     %synth_where : [num_users=1] = placeholder[target=synth_where]
     %x : [num_users=1] = placeholder[target=x]
     %aten_add_tensor : [num_users=1] = call_function[target=executorch.exir.dialects.edge._ops.aten.add.Tensor](args = (%x, %synth_where), kwargs = {})
     %aten_relu_default : [num_users=1] = call_function[target=executorch.exir.dialects.edge._ops.aten.relu.default](args = (%aten_add_tensor,), kwargs = {})
-    return (aten_relu_default,)""")
+    return (aten_relu_default,)""",
+    )
     assert_expected_inline(" ".join(lowered.instructions()), """aten::add aten::relu""")
 
 
@@ -210,7 +216,9 @@ def test_an_output_can_be_written_by_the_caller() -> None:
 
     x = torch.randn(4)
     lowered = lower(export(module(forward), (x,)), UNLIMITED)
-    method = Runtime.get().load_program(lowered.executorch.buffer).load_method("forward")
+    method = (
+        Runtime.get().load_program(lowered.executorch.buffer).load_method("forward")
+    )
     assert method is not None
     expected = torch.arange(4.0).cos().sin()
     for _ in range(2):
@@ -324,7 +332,9 @@ class TestMutation:
     def twice(self, model: torch.nn.Module, *inputs: Any, config: Any = None) -> None:
         eager = copy.deepcopy(model)
         lowered = lower(export(model, inputs), UNLIMITED)
-        executorch = lowered.edge.to_executorch(config) if config else lowered.executorch
+        executorch = (
+            lowered.edge.to_executorch(config) if config else lowered.executorch
+        )
         program = Runtime.get().load_program(bytes(executorch.buffer))
         method = program.load_method("forward")
         assert method is not None

@@ -46,7 +46,9 @@ def differs(got: List[torch.Tensor], wanted: Tuple[torch.Tensor, ...]) -> str:
     """Says what is not equal bit by bit, "" if nothing."""
     for i, (a, b) in enumerate(zip(got, wanted)):
         if a.shape != b.shape or a.dtype != b.dtype:
-            return f"output {i} is {a.dtype}{list(a.shape)}, not {b.dtype}{list(b.shape)}"
+            return (
+                f"output {i} is {a.dtype}{list(a.shape)}, not {b.dtype}{list(b.shape)}"
+            )
         if not torch.equal(bits(a.contiguous()), bits(b.contiguous())):
             return f"output {i} is {a}, not {b}"
     return "" if len(got) == len(wanted) else f"{len(got)} outputs"

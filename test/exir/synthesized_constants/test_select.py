@@ -28,7 +28,9 @@ from torch.fx import GraphModule, Node
 NO_LIMITS = Limits(None, None, None)
 
 
-def analysed(module: torch.nn.Module, *inputs: torch.Tensor) -> Tuple[GraphModule, Analysis]:
+def analysed(
+    module: torch.nn.Module, *inputs: torch.Tensor
+) -> Tuple[GraphModule, Analysis]:
     """The functional ATen graph of a module and what is known of it."""
     program = torch.export.export(module, inputs).run_decompositions({})
     graph_module = program.graph_module
@@ -167,9 +169,7 @@ def test_an_output_is_left_alone_if_it_is_one_op() -> None:
     assert not plan.stored
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     random_programs(max_steps=7),
     st.sampled_from((None, 4, 16, 64)),
