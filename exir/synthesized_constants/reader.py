@@ -40,6 +40,8 @@ from executorch.exir.tensor import scalar_type_table, stride_from_dim_order
 Bytes = Union[bytes, bytearray, memoryview]
 PathLike = Union[str, "os.PathLike[str]"]
 DataFiles = Union[None, Bytes, PathLike, Sequence[Union[Bytes, PathLike]]]
+#: Scalar type, sizes and dim order; in a damaged file, lists can be missing.
+Layout = Tuple[Any, Optional[List[int]], Optional[List[int]]]
 
 # The quantized dtypes of eager mode need scales, which a program does not hold.
 _QUANTIZED = (torch.qint8, torch.quint8, torch.qint32, torch.quint4x2)
@@ -128,14 +130,14 @@ def list_synthesized_constants(
     found: Dict[str, StoredConstant] = {}
     for name, tensor in tensors.items():
         if name in inside:
-            layout: Any = (tensor.scalar_type, tensor.sizes, tensor.dim_order)
-            found[name] = _stored(name, "program", *layout, inside[name])
+            layout = (tensor.scalar_type, tensor.sizes, tensor.dim_order)
+            found[name] = _stored(name, "program", layout, inside[name])
     outside = _read_data_files(ptd, {n for n, e in manifest.items() if e.tag})
     for name, e in manifest.items():
         if name not in found:
             held = _bytes_of(name, e, inside, outside)
-            layout = (e.scalar_type, e.sizes, e.dim_order)
-            found[name] = _stored(name, e.where, *layout, held)
+            layout = (e.scalar_type, list(e.sizes), list(e.dim_order))
+            found[name] = _stored(name, e.where, layout, held)
     return [constant for _, constant in sorted(found.items())]
 
 
@@ -252,13 +254,9 @@ def _named_tensors(program: Program) -> Iterator[Tuple[str, Tensor]]:
 
 
 def _stored(
-    name: str,
-    where: str,
-    scalar_type: Any,
-    sizes: Optional[Sequence[int]],
-    dim_order: Optional[Sequence[int]],
-    data: Optional[Bytes],
+    name: str, where: str, layout: Layout, data: Optional[Bytes]
 ) -> StoredConstant:
+    scalar_type, sizes, dim_order = layout
     shape, order = tuple(sizes or ()), tuple(dim_order or ())
     dtype = _DTYPES.get(scalar_type)
     if dtype is None:
