@@ -31,11 +31,18 @@ from executorch.exir._serialize._program import _ExtendedHeader, _get_extended_h
 from executorch.exir.schema import Program, Tensor, TensorDataLocation
 from executorch.exir.synthesized_constants.flat_tensor import read_names
 from executorch.exir.synthesized_constants.manifest import (
+    DELEGATE,
     MANIFEST_KEY,
     ManifestEntry,
     read_manifest,
 )
-from executorch.exir.tensor import scalar_type_table, stride_from_dim_order
+from executorch.exir.synthesized_constants.names import parse_name
+from executorch.exir.synthesized_constants.rewrite import DTYPE_NAMES
+from executorch.exir.tensor import (
+    scalar_type_enum,
+    scalar_type_table,
+    stride_from_dim_order,
+)
 
 Bytes = Union[bytes, bytearray, memoryview]
 PathLike = Union[str, "os.PathLike[str]"]
@@ -50,6 +57,9 @@ _DTYPES = {
     for dtype, scalar_type in scalar_type_table.items()
     if dtype not in _QUANTIZED
 }
+
+
+_DTYPE_OF_NAME = {text: dtype for dtype, text in DTYPE_NAMES.items()}
 
 
 class InvalidProgramError(ValueError):
@@ -125,13 +135,17 @@ def list_synthesized_constants(
         manifest = _parse_manifest(inside.get(MANIFEST_KEY, b"{}"))
         tensors = dict(_named_tensors(program))
         for name, (offset, size) in segments.items():
-            if name in tensors or name in manifest:
+            if name in tensors or name in manifest or _layout_of(name, size):
                 inside[name] = data[base + offset : base + offset + size]
     found: Dict[str, StoredConstant] = {}
     for name, tensor in tensors.items():
         if name in inside:
             layout = (tensor.scalar_type, tensor.sizes, tensor.dim_order)
             found[name] = _stored(name, "program", layout, inside[name])
+    for name, data in inside.items():
+        described = _layout_of(name, len(data))
+        if described and name not in found and name not in manifest:
+            found[name] = _stored(name, DELEGATE, described, data)
     outside = _read_data_files(ptd, {n for n, e in manifest.items() if e.tag})
     for name, e in manifest.items():
         if name not in found:
@@ -154,6 +168,18 @@ def _bytes_of(
     if held is None or name not in held:
         _damaged(f"the file that should have the constant {name!r} does not")
     return held[name]
+
+
+def _layout_of(name: str, size: int) -> Optional[Layout]:
+    """What the name of a constant says of its bytes, None if it is not one's."""
+    parts = parse_name(name)
+    dtype = _DTYPE_OF_NAME.get(parts.dtype) if parts else None
+    if parts is None or dtype is None:
+        return None
+    if math.prod(parts.shape) * dtype.itemsize != size:
+        return None
+    order = list(range(len(parts.shape)))
+    return scalar_type_enum(dtype), list(parts.shape), order
 
 
 def _parse_manifest(data: Bytes) -> Dict[str, ManifestEntry]:

@@ -43,7 +43,7 @@ from torch.fx import Graph, Node
 #: target: a delegate then takes its own, where a shared one would cross its border.
 PER_USER_BYTES = 64
 
-_DTYPE_NAMES = {
+DTYPE_NAMES = {
     torch.float64: "f64",
     torch.float32: "f32",
     torch.float16: "f16",
@@ -134,9 +134,7 @@ class _StandIns:
     """The nodes that stand for one stored form: one for all users, or one for each if
     the constant is small."""
 
-    def __init__(
-        self, analysis: Analysis, node: Node, dims: Dims, home: Home
-    ) -> None:
+    def __init__(self, analysis: Analysis, node: Node, dims: Dims, home: Home) -> None:
         self.constant = describe(analysis, node, dims)
         self.nodes: List[Node] = []
         view = analysis.value(node).with_dims(dims)
@@ -242,7 +240,7 @@ def constant_name(
         for part in (
             short_name(op),
             "x".join(map(str, dims)),
-            _DTYPE_NAMES.get(data.dtype, str(data.dtype).replace("torch.", "")),
+            DTYPE_NAMES.get(data.dtype, str(data.dtype).replace("torch.", "")),
             _sha256(content)[:digits],
         )
         if part
