@@ -4,8 +4,9 @@
 # This source code is licensed under the BSD-style license found in the
 # LICENSE file in the root directory of this source tree.
 
-"""What a .pte says of the constants that none of its own tensors describes: those that
-delegates took, those in data files and the default values of inputs."""
+"""What a .pte says of the constants that neither a tensor of its own nor their name
+describes: those in data files, the default values of inputs, and those that a delegate
+took and stored in another dim order."""
 
 import json
 from dataclasses import dataclass

@@ -17,6 +17,7 @@ from typing import Dict, List, Optional, TYPE_CHECKING
 from executorch.exir._serialize._cord import FileBackedData
 from executorch.exir.schema import Buffer, DataSegment, NamedData, Program
 from executorch.exir.synthesized_constants.manifest import MANIFEST_KEY
+from executorch.exir.synthesized_constants.names import parse_name
 
 if TYPE_CHECKING:
     from executorch.exir._serialize._program import PTEFile
@@ -87,8 +88,10 @@ def _segment_over(program: Program, index: int, size: int) -> DataSegment:
 def _has_synthesized_constants(pte_file: "PTEFile") -> bool:
     """Other programs are written as upstream writes them."""
     named_data = pte_file.named_data
-    listed = named_data is not None and MANIFEST_KEY in named_data.pte_data
-    return listed or bool(_names(pte_file))
+    keys = named_data.pte_data if named_data is not None else ()
+    return bool(_names(pte_file)) or any(
+        key == MANIFEST_KEY or parse_name(key) for key in keys
+    )
 
 
 def _trains(program: Program) -> bool:

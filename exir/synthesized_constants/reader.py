@@ -31,15 +31,24 @@ from executorch.exir._serialize._program import _ExtendedHeader, _get_extended_h
 from executorch.exir.schema import Program, Tensor, TensorDataLocation
 from executorch.exir.synthesized_constants.flat_tensor import read_names
 from executorch.exir.synthesized_constants.manifest import (
+    DELEGATE,
     MANIFEST_KEY,
     ManifestEntry,
     read_manifest,
 )
-from executorch.exir.tensor import scalar_type_table, stride_from_dim_order
+from executorch.exir.synthesized_constants.names import parse_name
+from executorch.exir.synthesized_constants.rewrite import DTYPE_NAMES
+from executorch.exir.tensor import (
+    scalar_type_enum,
+    scalar_type_table,
+    stride_from_dim_order,
+)
 
 Bytes = Union[bytes, bytearray, memoryview]
 PathLike = Union[str, "os.PathLike[str]"]
 DataFiles = Union[None, Bytes, PathLike, Sequence[Union[Bytes, PathLike]]]
+#: Scalar type, sizes and dim order; in a damaged file, lists can be missing.
+Layout = Tuple[Any, Optional[List[int]], Optional[List[int]]]
 
 # The quantized dtypes of eager mode need scales, which a program does not hold.
 _QUANTIZED = (torch.qint8, torch.quint8, torch.qint32, torch.quint4x2)
@@ -48,6 +57,9 @@ _DTYPES = {
     for dtype, scalar_type in scalar_type_table.items()
     if dtype not in _QUANTIZED
 }
+
+
+_DTYPE_OF_NAME = {text: dtype for dtype, text in DTYPE_NAMES.items()}
 
 
 class InvalidProgramError(ValueError):
@@ -123,19 +135,23 @@ def list_synthesized_constants(
         manifest = _parse_manifest(inside.get(MANIFEST_KEY, b"{}"))
         tensors = dict(_named_tensors(program))
         for name, (offset, size) in segments.items():
-            if name in tensors or name in manifest:
+            if name in tensors or name in manifest or _layout_of(name, size):
                 inside[name] = data[base + offset : base + offset + size]
     found: Dict[str, StoredConstant] = {}
     for name, tensor in tensors.items():
         if name in inside:
-            layout: Any = (tensor.scalar_type, tensor.sizes, tensor.dim_order)
-            found[name] = _stored(name, "program", *layout, inside[name])
+            layout = (tensor.scalar_type, tensor.sizes, tensor.dim_order)
+            found[name] = _stored(name, "program", layout, inside[name])
+    for name, data in inside.items():
+        described = _layout_of(name, len(data))
+        if described and name not in found and name not in manifest:
+            found[name] = _stored(name, DELEGATE, described, data)
     outside = _read_data_files(ptd, {n for n, e in manifest.items() if e.tag})
     for name, e in manifest.items():
         if name not in found:
             held = _bytes_of(name, e, inside, outside)
-            layout = (e.scalar_type, e.sizes, e.dim_order)
-            found[name] = _stored(name, e.where, *layout, held)
+            layout = (e.scalar_type, list(e.sizes), list(e.dim_order))
+            found[name] = _stored(name, e.where, layout, held)
     return [constant for _, constant in sorted(found.items())]
 
 
@@ -152,6 +168,18 @@ def _bytes_of(
     if held is None or name not in held:
         _damaged(f"the file that should have the constant {name!r} does not")
     return held[name]
+
+
+def _layout_of(name: str, size: int) -> Optional[Layout]:
+    """What the name of a constant says of its bytes, None if it is not one's."""
+    parts = parse_name(name)
+    dtype = _DTYPE_OF_NAME.get(parts.dtype) if parts else None
+    if parts is None or dtype is None:
+        return None
+    if math.prod(parts.shape) * dtype.itemsize != size:
+        return None
+    order = list(range(len(parts.shape)))
+    return scalar_type_enum(dtype), list(parts.shape), order
 
 
 def _parse_manifest(data: Bytes) -> Dict[str, ManifestEntry]:
@@ -252,13 +280,9 @@ def _named_tensors(program: Program) -> Iterator[Tuple[str, Tensor]]:
 
 
 def _stored(
-    name: str,
-    where: str,
-    scalar_type: Any,
-    sizes: Optional[Sequence[int]],
-    dim_order: Optional[Sequence[int]],
-    data: Optional[Bytes],
+    name: str, where: str, layout: Layout, data: Optional[Bytes]
 ) -> StoredConstant:
+    scalar_type, sizes, dim_order = layout
     shape, order = tuple(sizes or ()), tuple(dim_order or ())
     dtype = _DTYPES.get(scalar_type)
     if dtype is None:

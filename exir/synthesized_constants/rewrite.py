@@ -43,7 +43,7 @@ from torch.fx import Graph, Node
 #: target: a delegate then takes its own, where a shared one would cross its border.
 PER_USER_BYTES = 64
 
-_DTYPE_NAMES = {
+DTYPE_NAMES = {
     torch.float64: "f64",
     torch.float32: "f32",
     torch.float16: "f16",
@@ -240,7 +240,7 @@ def constant_name(
         for part in (
             short_name(op),
             "x".join(map(str, dims)),
-            _DTYPE_NAMES.get(data.dtype, str(data.dtype).replace("torch.", "")),
+            DTYPE_NAMES.get(data.dtype, str(data.dtype).replace("torch.", "")),
             _sha256(content)[:digits],
         )
         if part

@@ -31,6 +31,7 @@ from executorch.exir.synthesized_constants.manifest import (
     ManifestEntry,
     write_manifest,
 )
+from executorch.exir.synthesized_constants.names import parse_name
 from executorch.exir.synthesized_constants.placement import Placement, Where
 from executorch.exir.synthesized_constants.recipe import (
     describe_tensor,
@@ -179,7 +180,10 @@ class _Store:
             if twin is not None:
                 layout = _layout(tensor, order)
                 self._put(entries, constant.name, data, twin.alignment, layout)
-                self._list(constant.name, layout, str(placement) if tag else DELEGATE)
+                if tag:
+                    self._list(constant.name, layout, str(placement))
+                elif not _name_tells(constant.name, layout):
+                    self._list(constant.name, layout, DELEGATE)
                 return
 
     def _list(self, name: str, layout: TensorLayout, where: str) -> None:
@@ -224,6 +228,17 @@ class _Store:
     def _holds(self, entry: DataEntry, data: bytes) -> bool:
         buffer = self._buffers[entry.buffer_index]
         return len(buffer) == len(data) and digest(buffer) == digest(data)
+
+
+def _name_tells(name: str, layout: TensorLayout) -> bool:
+    """Whether a reader of the name needs nothing else: it assumes the default order."""
+    parts = parse_name(name)
+    default = list(range(len(layout.sizes)))
+    return (
+        parts is not None
+        and list(parts.shape) == layout.sizes
+        and layout.dim_order == default
+    )
 
 
 def digest(buffer: CordBuffer) -> bytes:

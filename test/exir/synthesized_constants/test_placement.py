@@ -172,6 +172,14 @@ def test_a_name_costs_at_most_160_bytes(delegate: bool) -> None:
     assert 0 < growth <= 160 * count
 
 
+@pytest.mark.parametrize("delegate", [False, True])
+def test_a_few_names_cost_no_more_each(delegate: bool) -> None:
+    named = lower(Positions(), delegate=delegate)
+    unnamed = lower(Positions(), Placement.program(named=False), delegate=delegate)
+    growth = len(named.pte) - len(unnamed.pte)
+    assert 0 < growth <= 160 * len({c.name for c in named.constants})
+
+
 def test_a_constant_without_elements_has_no_name() -> None:
     class Empty(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -41,7 +41,7 @@ def programs() -> Dict[str, Placed]:
     "case, where",
     [
         ("program", {"program"}),
-        ("delegate", {"delegate", "program"}),
+        ("delegate", {"delegate"}),
         ("external", {"external tables"}),
         ("external delegate", {"external tables"}),
         ("input", {"input"}),

@@ -57,10 +57,10 @@ class ReportTest(TestCase):
             str(report),
             """\
 Synthesized constants of forward: 1 lifted, 4 bytes stored, 3 ops folded
-name               value          stored    bytes    fill    uses    source                 not lifted
------------------  -------------  --------  -------  ------  ------  ---------------------  ------------
-full_1x1_f32_0     float32[2, ?]  [1, 1]    4        1.0     2       model.py:3 in forward
-aten.full.default  float32[2, ?]                                     model.py:3 in forward  too large""",
+name               value          stored    bytes    fill    uses    where    source                 not lifted
+-----------------  -------------  --------  -------  ------  ------  -------  ---------------------  ------------
+full_1x1_f32_0     float32[2, ?]  [1, 1]    4        1.0     2                model.py:3 in forward
+aten.full.default  float32[2, ?]                                              model.py:3 in forward  too large""",
         )
 
     def test_report_of_nothing_is_one_line(self):
