@@ -31,7 +31,9 @@ def dim_order_of(value: torch.Tensor) -> Tuple[int, ...]:
         # What dim_order_from_stride gives, which makes a class at each call.
         order = tuple(sorted(default, key=lambda d: strides[d], reverse=True))
     else:
-        order = tuple(int(d) for d in dim_order_from_stride(strides))
+        order = tuple(
+            int(d) for d in dim_order_from_stride(strides)  # type: ignore[arg-type]
+        )
     return order if order == _CHANNELS_LAST else default
 
 

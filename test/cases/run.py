@@ -98,14 +98,15 @@ def run_case(
             ),
         )
         outcome.stage = "to_executorch"
-        outcome.program = edge.to_executorch(spec.et_cfg() if spec.et_cfg else None)
+        program = edge.to_executorch(spec.et_cfg() if spec.et_cfg else None)
+        outcome.program = program
         if spec.etrecord:
             outcome.stage = "etrecord"
-            _save_etrecord(outcome.program)
+            _save_etrecord(program)
         if execute:
             outcome.stage = "run"
             with tempfile.TemporaryDirectory() as folder:
-                call = _loaded(outcome.program, spec, Path(folder))
+                call = _loaded(program, spec, Path(folder))
                 faults = _compare(name, spec, eager, joint, call)
             outcome.stage = "compare" if faults else "done"
             outcome.error = "; ".join(faults[:3])
@@ -235,7 +236,7 @@ def _calls(spec: Spec) -> List[Tuple[str, Tuple[Any, ...]]]:
 
 def _loss_and_gradients(
     model: torch.nn.Module, inputs: Tuple[Any, ...], outputs: List[Any]
-) -> List[torch.Tensor]:
+) -> List[Any]:
     model.train()
     model.zero_grad(set_to_none=True)
     loss = model(*inputs)

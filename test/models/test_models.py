@@ -7,6 +7,7 @@
 """Tiny models of real architectures: right, smaller, and nothing known is left."""
 
 import logging
+from typing import Any, Dict
 
 import pytest
 import torch
@@ -21,7 +22,7 @@ from torch.export import export
 UNLIMITED = SynthesizedConstantPolicy(
     max_bytes=None, max_total_bytes=None, max_uniform_bytes=None
 )
-TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
+TOLERANCE: Dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
 
 
 @pytest.fixture(autouse=True)

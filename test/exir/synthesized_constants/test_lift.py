@@ -7,7 +7,7 @@
 """The pass as a whole: what it makes of programs, on the stock runtime."""
 
 import copy
-from typing import Any, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 import pytest
 import torch
@@ -34,7 +34,7 @@ UNLIMITED = SynthesizedConstantPolicy(
 
 
 #: Portable matrix products add in another order than ATen's.
-CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+CLOSE: Dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5}
 
 
 def module(forward: Any, **attributes: Any) -> torch.nn.Module:
@@ -418,6 +418,8 @@ class TestThroughParameters:
 
     def test_never_through_a_buffer_that_another_method_mutates(self) -> None:
         class Methods(torch.nn.Module):
+            state: torch.Tensor
+
             def __init__(self) -> None:
                 super().__init__()
                 self.register_buffer("state", torch.ones(3))
