@@ -172,7 +172,7 @@ def _decorate_again(cls: Any, undo: contextlib.ExitStack) -> None:
         order=params.order,
         unsafe_hash=params.unsafe_hash,
         frozen=params.frozen,
-        match_args=match_args is not None,
+        match_args=match_args is not None,  # type: ignore[call-overload]
     )
     for subclass in cls.__subclasses__():
         if "__dataclass_fields__" in vars(subclass):

@@ -96,7 +96,7 @@ def locate(module: str) -> Optional[str]:
     or None if there is none."""
     if module in sys.modules:
         return sys.modules[module].__file__
-    parent, names = module, []
+    parent, names = module, list[str]()
     while parent not in sys.modules and "." in parent:
         parent, _, name = parent.rpartition(".")
         names.insert(0, name)

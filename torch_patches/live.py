@@ -155,7 +155,7 @@ def load_imports(edits: Iterable[Edit]) -> Dict[str, Any]:
     Returns:
         What they import, by name. No module was changed.
     """
-    nodes = [
+    nodes: List[ast.stmt] = [
         node
         for edit in edits
         if isinstance(edit, Insert) and not edit.owner

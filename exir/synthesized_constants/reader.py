@@ -150,8 +150,8 @@ def list_synthesized_constants(
     for name, e in manifest.items():
         if name not in found:
             held = _bytes_of(name, e, inside, outside)
-            layout = (e.scalar_type, list(e.sizes), list(e.dim_order))
-            found[name] = _stored(name, e.where, layout, held)
+            stated: Any = (e.scalar_type, list(e.sizes), list(e.dim_order))
+            found[name] = _stored(name, e.where, stated, held)
     return [constant for _, constant in sorted(found.items())]
 
 

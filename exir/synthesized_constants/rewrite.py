@@ -13,6 +13,7 @@ control-flow op (``regions.py``) they are handed in from outside.
 
 import hashlib
 import math
+from collections import deque
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Protocol, Tuple
 
@@ -266,9 +267,9 @@ def _sha256(text: str) -> str:
 
 def _steps(analysis: Analysis, node: Node) -> Tuple[Step, ...]:
     # The nearest ops first, so that a long chain costs no more than a short one.
-    found, queue = {node}, [node]
-    for current in queue:
-        for operand in current.all_input_nodes:
+    found, queue = {node}, deque([node])
+    while queue:
+        for operand in queue.popleft().all_input_nodes:
             if operand in analysis.known and operand not in found:
                 if len(found) < MAX_CHAIN:
                     found.add(operand)

@@ -94,7 +94,8 @@ def run_case(
             partitioner=[XnnpackPartitioner()] if xnnpack else None,
             generate_etrecord=spec.etrecord,
             compile_config=EdgeCompileConfig(
-                **spec.edge_cfg, lift_synthesized_constants=flag
+                **spec.edge_cfg,
+                lift_synthesized_constants=flag,  # type: ignore[call-arg]
             ),
         )
         outcome.stage = "to_executorch"

@@ -271,7 +271,7 @@ def _shape_step(a: int, pool: List[torch.Tensor]) -> st.SearchStrategy[Step]:
 
 
 def _reshapes(x: torch.Tensor) -> List[Tuple[int, ...]]:
-    found = [(-1,)] if x.numel() else [tuple(x.shape)]
+    found: List[Tuple[int, ...]] = [(-1,)] if x.numel() else [tuple(x.shape)]
     if x.dim() >= 2 and x.numel():
         found.append((-1, *x.shape[2:]) if x.dim() > 2 else (x.shape[1], -1))
         found.append((*x.shape[:-1], x.shape[-1], 1))

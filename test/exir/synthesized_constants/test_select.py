@@ -114,13 +114,13 @@ def plan_of(module: torch.nn.Module, limits: Limits, *inputs: torch.Tensor) -> P
 def test_without_limits_all_is_stored_and_nothing_computed() -> None:
     plan = plan_of(Mask(), NO_LIMITS, torch.randn(1, 4, 4))
     assert not plan.computed
-    assert [dims for dims in plan.stored.values()] == [(8, 4, 4)]
+    assert list(plan.stored.values()) == [(8, 4, 4)]
 
 
 def test_a_chain_stores_the_cheapest_sufficient_node() -> None:
     plan = plan_of(Mask(), Limits(100, None, None), torch.randn(1, 4, 4))
     # The mask itself, 64 bytes, and the one op that expands it.
-    assert [dims for dims in plan.stored.values()] in ([(4, 4)], [(1, 4, 4)])
+    assert list(plan.stored.values()) in ([(4, 4)], [(1, 4, 4)])
     assert len(plan.computed) <= 1
 
 
@@ -138,7 +138,7 @@ def test_a_fill_that_is_needed_in_full_stays_an_op() -> None:
     plan = plan_of(Fill(), Limits(None, 4096, None), torch.randn(2, 64))
     assert not plan.stored
     plan = plan_of(Fill(), NO_LIMITS, torch.randn(2, 64))
-    assert [dims for dims in plan.stored.values()] == [(64, 64)]
+    assert list(plan.stored.values()) == [(64, 64)]
 
 
 def test_a_long_chain_to_a_large_fill_becomes_one_op() -> None:
@@ -147,7 +147,7 @@ def test_a_long_chain_to_a_large_fill_becomes_one_op() -> None:
             return x @ (torch.ones(64, 64) + 1).neg().exp()
 
     plan = plan_of(Chain(), Limits(None, 4096, None), torch.randn(2, 64))
-    assert [dims for dims in plan.stored.values()] == [(1, 1)]
+    assert list(plan.stored.values()) == [(1, 1)]
     assert not plan.computed
 
 
