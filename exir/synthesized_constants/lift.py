@@ -42,6 +42,7 @@ from executorch.exir.synthesized_constants.rewrite import (
 )
 from executorch.exir.synthesized_constants.select import Dims, Forbids, Limits, select
 from executorch.exir.synthesized_constants.table import split_small_constants
+from torch._export.verifier import _verify_exported_program_signature
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import GraphModule, Node
@@ -70,7 +71,9 @@ def lift_synthesized_constants(
     chosen = resolve_flag(policy)
     if chosen is None:
         return exported_program
-    return _lift(exported_program, chosen, "", [exported_program])
+    _lift(exported_program, chosen, "", [exported_program])
+    exported_program._validate()
+    return exported_program
 
 
 def lift_by_config(
@@ -87,6 +90,9 @@ def lift_by_config(
         return
     for method, program in programs.items():
         _lift(program, policy, method, list(programs.values()))
+        # The graph is verified by the EdgeProgramManager that the program goes into:
+        # running the verifier here too would take most of the pass's time.
+        _verify_exported_program_signature(program)
 
 
 def lift_tensor_attributes(exported_program: ExportedProgram) -> ExportedProgram:
@@ -131,7 +137,7 @@ def _lift(
     policy: SynthesizedConstantPolicy,
     method: str,
     programs: List[ExportedProgram],
-) -> ExportedProgram:
+) -> None:
     lift_tensor_attributes(program)
     split_small_constants(program, PER_USER_BYTES)
     graph_module = program.graph_module
@@ -154,9 +160,7 @@ def _lift(
     remove_unused_constants(program, except_for=unused_before)
     report.place(place_constants(program, policy, method, programs))
     graph_module.recompile()
-    program._validate()
     publish(report)
-    return program
 
 
 def _written_back(program: ExportedProgram) -> FrozenSet[int]:

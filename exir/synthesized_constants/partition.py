@@ -7,7 +7,6 @@
 """What partitioning does for a synthesized constant."""
 
 import torch
-from executorch.exir.synthesized_constants.recipe import is_synthesized_constant
 from torch.export import ExportedProgram
 from torch.fx import Node
 
@@ -20,8 +19,9 @@ def tag_synthesized_constants(exported_program: ExportedProgram) -> None:
         exported_program: with ``delegation_tag`` on the nodes that are delegated.
             Modified in-place: constants that have no tag may get one.
     """
+    names = exported_program.graph_signature.inputs_to_synthesized_constants
     for node in exported_program.graph.find_nodes(op="placeholder"):
-        if not is_synthesized_constant(exported_program, node):
+        if node.name not in names:
             continue
         tags = {user.meta.get("delegation_tag") for user in node.users}
         if len(tags) == 1 and None not in tags and not _decides_rank(node):

@@ -19,8 +19,8 @@ from executorch.exir.synthesized_constants.inputs import make_input
 from executorch.exir.synthesized_constants.placement import Placement, Where
 from executorch.exir.synthesized_constants.policy import SynthesizedConstantPolicy
 from executorch.exir.synthesized_constants.recipe import (
+    describe_tensor,
     description_of,
-    get_synthesized_constant,
     META_KEY,
     placed_constants,
     SynthesizedConstant,
@@ -57,8 +57,9 @@ def place_constants(
     settled = {c.name: c.placement for c in placed_constants(program)}
     files = _files_of_names(other for other in programs if other is not program)
     for name, nodes in _unplaced(program).items():
-        constant = get_synthesized_constant(program, nodes[0])
-        assert constant is not None
+        constant = description_of(nodes[0]) or describe_tensor(
+            name, program.constants[name], nodes[0]
+        )
         constant = dataclasses.replace(constant, method=method)
         placement = settled.get(name) or policy.place(constant)
         if placement.where is Where.GRAPH:  # there is no op that could stay
