@@ -115,9 +115,13 @@ def share_of_lowering() -> None:
     for name in MODELS:
         model, inputs = make(name)
         program = export(model, inputs)
-        spent = []
+        spent: List[float] = []
 
-        def timed(*arguments: object, real: object = lift._lift) -> object:
+        def timed(
+            *arguments: object,
+            real: object = lift._lift,
+            spent: List[float] = spent,
+        ) -> object:
             start = time.perf_counter()
             result = real(*arguments)  # type: ignore[operator]
             spent.append(time.perf_counter() - start)
