@@ -11,13 +11,23 @@ SOURCES := exir torch_patches test setup.py
 # Tests and linters run two at a time; more threads only get in each other's way.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test lint format clean
+.PHONY: demo test fuzz bench lint format clean
 
 demo: $(INSTALLED)
 	$(BIN)/python test/demo/demo.py
 
 test: $(INSTALLED)
 	$(BIN)/pytest $(PYTEST_ARGS)
+
+# Random programs, many more than make test runs: make fuzz FUZZ_EXAMPLES=20000
+fuzz: export FUZZ_EXAMPLES ?= 5000
+fuzz: $(INSTALLED)
+	$(BIN)/pytest --hypothesis-show-statistics \
+		test/exir/synthesized_constants/test_property.py
+
+bench: $(INSTALLED)
+	$(BIN)/python test/bench/import_time.py
+	$(BIN)/python test/bench/pass_time.py
 
 # The checker finds packages by their paths, so it is shown the repository root under
 # the name that it is installed as.
