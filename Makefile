@@ -1,7 +1,7 @@
 # make test PYTHON=python3.12 PIP_ARGS="--no-index --find-links wheels"
 PYTHON ?= python3
 PIP_ARGS ?=
-PYTEST_ARGS ?= -n 2
+PYTEST_ARGS ?= -n 2 --dist worksteal
 
 VENV := .venv
 BIN := $(VENV)/bin

@@ -12,24 +12,27 @@
 import os
 from typing import Any, List, Tuple
 
+import pytest
 import torch
 from executorch.exir import EdgeCompileConfig, to_edge
 from executorch.exir.synthesized_constants import SynthesizedConstantPolicy
 from executorch.exir.synthesized_constants.compact import bits
 from executorch.runtime import Runtime
-from hypothesis import event, given, HealthCheck, note, settings, strategies as st
+from hypothesis import event, given, HealthCheck, note, settings
 from random_programs import random_programs, RandomProgram
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "300"))
 
-POLICIES = (
-    SynthesizedConstantPolicy(),
-    SynthesizedConstantPolicy(
+POLICIES = {
+    "default": SynthesizedConstantPolicy(),
+    "no_limits": SynthesizedConstantPolicy(
         max_bytes=None, max_total_bytes=None, max_uniform_bytes=None
     ),
-    SynthesizedConstantPolicy(max_bytes=16, max_total_bytes=40, max_uniform_bytes=0),
-    SynthesizedConstantPolicy(max_total_bytes=0),
-)
+    "tight": SynthesizedConstantPolicy(
+        max_bytes=16, max_total_bytes=40, max_uniform_bytes=0
+    ),
+    "nothing": SynthesizedConstantPolicy(max_total_bytes=0),
+}
 
 
 def run(program: RandomProgram, flag: Any) -> List[torch.Tensor]:
@@ -54,15 +57,16 @@ def differs(got: List[torch.Tensor], wanted: Tuple[torch.Tensor, ...]) -> str:
     return "" if len(got) == len(wanted) else f"{len(got)} outputs"
 
 
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 @settings(
-    max_examples=EXAMPLES,
+    max_examples=EXAMPLES // len(POLICIES),
     deadline=None,
     suppress_health_check=list(HealthCheck),
     print_blob=True,
 )
-@given(random_programs(), st.sampled_from(POLICIES))
+@given(program=random_programs())
 def test_lifting_never_makes_a_program_worse(
-    program: RandomProgram, policy: SynthesizedConstantPolicy
+    policy: SynthesizedConstantPolicy, program: RandomProgram
 ) -> None:
     note(f"{program}\n{policy}")
     wanted = program.module()(*program.arguments())
