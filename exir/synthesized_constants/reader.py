@@ -253,6 +253,8 @@ def _named_segments(program: Program, available: int) -> Dict[str, Tuple[int, in
     found = {}
     segments = program.segments or []  # in a damaged file, any list can be missing
     for entry in program.named_data or []:
+        if entry.key is None:
+            _damaged("a named data has no name")
         if entry.segment_index >= len(segments):
             _damaged(f"the named data {entry.key!r} has no segment")
         segment = segments[entry.segment_index]
