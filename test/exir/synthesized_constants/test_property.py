@@ -9,17 +9,21 @@
 ``make fuzz`` runs the same test with many more examples (FUZZ_EXAMPLES).
 """
 
+import functools
 import os
-from typing import Any, List, Tuple
+from typing import Any, Iterator, List, Tuple
 
 import pytest
 import torch
 from executorch.exir import EdgeCompileConfig, to_edge
+from executorch.exir.program import _program
 from executorch.exir.synthesized_constants import SynthesizedConstantPolicy
 from executorch.exir.synthesized_constants.compact import bits
 from executorch.runtime import Runtime
 from hypothesis import event, given, HealthCheck, note, settings
 from random_programs import random_programs, RandomProgram
+from torch._export import utils
+from torch.export import exported_program
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "300"))
 
@@ -33,6 +37,20 @@ POLICIES = {
     ),
     "nothing": SynthesizedConstantPolicy(max_total_bytes=0),
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def tables_made_once() -> Iterator[None]:
+    """Lowering looks through all ops for its decomposition table each time, which takes
+    longer than all else for programs as small as these."""
+    cia_ops = functools.lru_cache(None)(utils._collect_all_valid_cia_ops)
+    table = functools.lru_cache(None)(_program._default_decomposition_table)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            exported_program, "_collect_all_valid_cia_ops", lambda: set(cia_ops())
+        )
+        patch.setattr(_program, "_default_decomposition_table", lambda: dict(table()))
+        yield
 
 
 def run(program: RandomProgram, flag: Any) -> List[torch.Tensor]:
