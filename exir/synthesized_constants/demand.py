@@ -74,10 +74,11 @@ def demands_of(user: Node, analysis: Analysis) -> Dict[Node, Demand]:
 
 
 def _output_use(output: Node, node: Node, analysis: Analysis) -> Use:
-    (outputs,) = output.args
+    (returned,) = output.args
+    # The body of a control-flow op may return a node as it is.
+    outputs = returned if isinstance(returned, (list, tuple)) else (returned,)
     handed_out = any(
-        n is node and i not in analysis.written_back
-        for i, n in enumerate(outputs)  # type: ignore[arg-type]
+        n is node and i not in analysis.written_back for i, n in enumerate(outputs)
     )
     return Use.OUTPUT if handed_out else Use.FULL
 

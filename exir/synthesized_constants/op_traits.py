@@ -16,7 +16,7 @@ from typing import Any, Optional
 
 import torch
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
-from torch._ops import HigherOrderOperator, OpOverload
+from torch._ops import OpOverload
 
 
 class OpClass(enum.Enum):
@@ -232,8 +232,3 @@ def written_arguments(target: Any) -> "list[int]":
         for i, a in enumerate(op._schema.arguments)
         if a.alias_info is not None and a.alias_info.is_write
     ]
-
-
-def is_control_flow(target: Any) -> bool:
-    """Whether the target runs submodules (cond, map, scan, while_loop)."""
-    return isinstance(target, HigherOrderOperator)

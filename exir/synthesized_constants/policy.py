@@ -12,7 +12,7 @@ Light on purpose: the config module imports it, and it must not import the pass.
 import contextlib
 import contextvars
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Callable, Collection, Iterator, Optional, TYPE_CHECKING, Union
 
 from executorch.exir.synthesized_constants.placement import Placement
@@ -208,10 +208,3 @@ def resolve_flag(flag: Optional[Flag]) -> Optional[SynthesizedConstantPolicy]:
     if isinstance(flag, SynthesizedConstantPolicy):
         return flag
     return SynthesizedConstantPolicy() if flag else None
-
-
-def limit_names() -> Collection[str]:
-    """Names of the policy's fields that are limits in bytes."""
-    return [
-        f.name for f in fields(SynthesizedConstantPolicy) if f.name.startswith("max")
-    ]

@@ -13,7 +13,7 @@ import contextlib
 import contextvars
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Iterator, List, Mapping, Optional, Tuple
 
 from executorch.exir.synthesized_constants.recipe import SynthesizedConstant
 from tabulate import tabulate
@@ -147,11 +147,3 @@ def publish(report: Report) -> None:
     reports = _collected.get()
     if reports is not None:
         reports.append(report)
-
-
-def by_method(reports: List[Report]) -> Dict[str, List[Report]]:
-    """Groups reports by method, in order."""
-    groups: Dict[str, List[Report]] = {}
-    for report in reports:
-        groups.setdefault(report.method, []).append(report)
-    return groups

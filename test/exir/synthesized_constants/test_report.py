@@ -14,7 +14,7 @@ from executorch.exir.synthesized_constants import (
     SynthesizedConstant,
     SynthesizedConstantPolicy,
 )
-from executorch.exir.synthesized_constants.report import by_method, Entry, publish
+from executorch.exir.synthesized_constants.report import Entry, publish
 from expecttest import TestCase
 from helpers import lower
 from torch.export import export
@@ -115,9 +115,3 @@ class CollectReportsTest(unittest.TestCase):
         publish(Report("after"))
         self.assertEqual([r.method for r in outer], ["outer", "outer again"])
         self.assertEqual([r.method for r in inner], ["inner"])
-
-    def test_groups_by_method_in_order(self):
-        reports = [Report("b"), Report("a"), Report("b")]
-        groups = by_method(reports)
-        self.assertEqual(list(groups), ["b", "a"])
-        self.assertEqual(groups["b"], [reports[0], reports[2]])
