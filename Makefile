@@ -36,7 +36,7 @@ lint: $(INSTALLED)
 	$(BIN)/flake8 $(SOURCES)
 	mkdir -p .mypy_cache/root
 	ln -sfn "$(CURDIR)" .mypy_cache/root/executorch
-	MYPYPATH=.mypy_cache/root:test:test/cases:test/exir/synthesized_constants:test/models $(BIN)/mypy \
+	MYPYPATH=.mypy_cache/root $(BIN)/mypy \
 		$(addprefix .mypy_cache/root/executorch/,exir torch_patches test)
 
 format: $(INSTALLED)

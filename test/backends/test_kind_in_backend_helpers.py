@@ -23,10 +23,16 @@ from executorch.backends.vulkan.utils import update_program_state_dict
 from executorch.exir import to_edge, to_edge_transform_and_lower
 from executorch.exir.synthesized_constants.recipe import description_of
 from executorch.exir.synthesized_constants.table import unsqueeze_scalar
+from executorch.exir.synthesized_constants.test.lifted_programs import (
+    ARGS,
+    expected,
+    mask_program,
+    synthesized,
+    with_flag,
+)
 from executorch.torch_patches import edits
 from executorch.torch_patches.edit import apply_to_text
 from executorch.torch_patches.installed import locate
-from lifted_programs import ARGS, expected, mask_program, synthesized, with_flag
 from torch.export import export
 from torch.export.graph_signature import InputKind
 

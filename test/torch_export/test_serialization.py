@@ -11,7 +11,7 @@ import zipfile
 import pytest
 import torch
 from executorch.exir.synthesized_constants.recipe import description_of
-from lifted_programs import (
+from executorch.exir.synthesized_constants.test.lifted_programs import (
     ARGS,
     expected,
     lifted_mask,

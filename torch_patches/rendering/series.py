@@ -175,10 +175,11 @@ _EMISSION = {
     "run_time_data",
 }
 
-# Directories of tests -> the one directory that they all become, since upstream has the
-# tests of a package inside of it. Not among them is what tests or measures the edits.
+# These directories become one, since upstream has the tests of a package inside of it.
+# Not among them is what tests or measures the edits.
 _TESTS = PACKAGE / "test"
-_TEST_DIRECTORIES = (
+TEST_PACKAGE = "executorch." + ".".join(_TESTS.parts)
+TEST_DIRECTORIES = (
     "test",
     "test/backends",
     "test/cases",
@@ -253,16 +254,15 @@ def new_files(project: Path) -> Dict[str, Dict[str, str]]:
     found["emission"][init] = whole
     for file in _tests(project):
         text = file.read_text(encoding="utf-8")
-        patch = _TORCH_TESTS.get(file.name)
-        if patch:
-            found[patch][f"test/export/{file.name}"] = text
+        if file.name in _TORCH_TESTS:
+            found[_TORCH_TESTS[file.name]][f"test/export/{file.name}"] = text
         else:
             found["tests"][str(_TESTS / file.name)] = text
     return found
 
 
 def _tests(project: Path) -> Iterator[Path]:
-    for directory in _TEST_DIRECTORIES:
+    for directory in TEST_DIRECTORIES:
         for file in sorted((project / directory).glob("*")):
             if file.suffix in (".py", ".json", ".cpp") and file.name != "conftest.py":
                 yield file

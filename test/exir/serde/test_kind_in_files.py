@@ -16,7 +16,7 @@ from executorch.exir.synthesized_constants.recipe import (
     description_of,
     get_synthesized_constant,
 )
-from lifted_programs import (
+from executorch.exir.synthesized_constants.test.lifted_programs import (
     ARGS,
     expected,
     mask_program,

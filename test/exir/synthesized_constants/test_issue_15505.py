@@ -16,8 +16,12 @@ from executorch.exir.synthesized_constants import (
     collect_reports,
     read_synthesized_constants,
 )
+from executorch.exir.synthesized_constants.test.helpers import (
+    assert_runs_like,
+    lower,
+    Lowered,
+)
 from expecttest import TestCase
-from helpers import assert_runs_like, lower, Lowered
 from torch.export import export, ExportedProgram
 from torch.export.experimental import _export_forward_backward
 
