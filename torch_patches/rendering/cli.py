@@ -10,6 +10,7 @@ trees of pytorch and executorch."""
 import argparse
 import contextlib
 import os
+import shutil
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -24,21 +25,13 @@ from executorch.torch_patches.rendering.git import (
     scratch_repository,
 )
 from executorch.torch_patches.rendering.render import merge, render, Step
-from executorch.torch_patches.rendering.series import (
-    EXECUTORCH,
-    new_files,
-    Patch,
-    PYTORCH,
-)
+from executorch.torch_patches.rendering.series import EXECUTORCH, new_files, PYTORCH
 from executorch.torch_patches.rendering.tree import Directory, Tree, write
 
 PROG = "python -m executorch.torch_patches"
 
 # A file by which a tree is known.
 _MARKERS = {PYTORCH: "torch/export/__init__.py", EXECUTORCH: "exir/__init__.py"}
-
-# The files of a tree that is under no version control, before the first patch.
-_BASE = Patch("", "", "The files before the series\n")
 
 
 @dataclass(frozen=True)
@@ -170,11 +163,9 @@ def _describe(job: _Job) -> None:
     if not job.steps:
         print(f"{job.repository}: nothing to do, {job.root} has all changes")
     for count, step in enumerate(job.steps, 1):
-        subject = step.patch.message.partition("\n")[0]
-        print(
-            f"{job.repository} {count}/{len(job.steps)} {subject}: "
-            f"{len(step.files)} files"
-        )
+        number = f"{count}/{len(job.steps)}"
+        files = f"{len(step.files)} files"
+        print(f"{job.repository} {number} {step.patch.subject}: {files}")
 
 
 def _make_branches(jobs: Sequence[_Job], name: str) -> None:
@@ -222,11 +213,15 @@ def _format_patches(job: _Job) -> Dict[str, bytes]:
         repository, base = job.tree.repository, job.tree.commit
         tip = repository.commit(base, job.steps, _seconds(repository, base))
         return repository.format_patches(base, tip)
-    before = {path: job.tree.read(path) for path in merge(job.steps)}
-    files = {path: content for path, content in before.items() if content is not None}
-    seconds = max(int(os.stat(job.root / path).st_mtime) for path in files)
+    changed = [path for path in merge(job.steps) if (job.root / path).exists()]
+    times = [int(os.stat(job.root / path).st_mtime) for path in changed]
+    seconds = max(times, default=0)
     with tempfile.TemporaryDirectory() as scratch:
+        for path in changed:
+            copy = Path(scratch, path)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(job.root / path, copy)
         repository = scratch_repository(Path(scratch))
-        base = repository.commit(None, [Step(_BASE, files)], seconds)
+        base = repository.commit_directory("The files before the series", seconds)
         tip = repository.commit(base, job.steps, seconds)
         return repository.format_patches(base, tip)

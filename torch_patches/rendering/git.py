@@ -65,11 +65,11 @@ class Repository:
         """Returns the commit that a branch points to, or None if there is no branch."""
         return self.find(f"refs/heads/{name}")
 
-    def commit(self, base: Optional[str], steps: Sequence[Step], seconds: int) -> str:
+    def commit(self, base: str, steps: Sequence[Step], seconds: int) -> str:
         """Makes a commit of each step.
 
         Args:
-            base: the commit that the first one follows; None: it has no parent.
+            base: the commit that the first one follows.
             steps: what to commit.
             seconds: time of the commits, since the epoch. With the same time, base and
                 author they have the same hashes.
@@ -77,39 +77,54 @@ class Repository:
         Returns:
             The hash of the last commit, which no branch points to yet.
         """
-        when = f"{seconds} +0000"
-        dates = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when}
         with tempfile.TemporaryDirectory() as directory:
             index = {"GIT_INDEX_FILE": os.path.join(directory, "index")}
-            self.run("read-tree", base or "--empty", env=index)
+            self.run("read-tree", base, env=index)
             for step in steps:
-                entries = self._entries(step.files, index)
-                self.run("update-index", "--index-info", stdin=entries, env=index)
+                self._add(step.files, index)
                 tree = self.line("write-tree", env=index)
-                parents = ["-p", base] if base else []
-                base = (
-                    self.run(
-                        "commit-tree",
-                        tree,
-                        *parents,
-                        stdin=step.patch.message.encode(),
-                        env=dates,
-                    )
-                    .decode()
-                    .strip()
-                )
-        assert base is not None
+                base = self._commit_tree(tree, base, step.patch.message, seconds)
         return base
 
-    def _entries(self, files: Mapping[str, bytes], index: Dict[str, str]) -> bytes:
-        """Returns input of update-index: files keep their modes."""
-        entries = []
-        for path, content in files.items():
-            blob = self.run("hash-object", "-w", "--stdin", stdin=content)
-            known = self.line("ls-files", "--stage", "--", path, env=index)
-            mode = known.split()[0] if known else "100644"
-            entries.append(f"{mode} {blob.decode().strip()}\t{path}\n")
-        return "".join(entries).encode()
+    def commit_directory(self, message: str, seconds: int) -> str:
+        """Makes a first commit of all files in the directory, and returns its hash."""
+        self.run("-c", "core.autocrlf=false", "add", "--all", "--force")
+        return self._commit_tree(self.line("write-tree"), None, message, seconds)
+
+    def _commit_tree(
+        self, tree: str, parent: Optional[str], message: str, seconds: int
+    ) -> str:
+        when = f"{seconds} +0000"
+        dates = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when}
+        parents = ["-p", parent] if parent else []
+        made = self.run(
+            "commit-tree", tree, *parents, stdin=message.encode(), env=dates
+        )
+        return made.decode().strip()
+
+    def _add(self, files: Mapping[str, bytes], index: Mapping[str, str]) -> None:
+        """Puts files into the index; those that are there keep their modes."""
+        with tempfile.TemporaryDirectory() as directory:
+            names = [os.path.join(directory, str(n)) for n in range(len(files))]
+            for name, content in zip(names, files.values()):
+                Path(name).write_bytes(content)
+            made = self.run(
+                "hash-object",
+                "-w",
+                "--no-filters",
+                "--stdin-paths",
+                stdin="\n".join(names).encode(),
+            )
+        staged = self.run("ls-files", "--stage", "-z", "--", *files, env=index).decode()
+        modes = {
+            path: entry.split()[0]
+            for entry, _, path in (e.partition("\t") for e in staged.split("\0") if e)
+        }
+        entries = "".join(
+            f"{modes.get(path, '100644')} {blob}\t{path}\n"
+            for path, blob in zip(files, made.decode().split())
+        )
+        self.run("update-index", "--index-info", stdin=entries.encode(), env=index)
 
     def set_branch(self, name: str, commit: str) -> None:
         """Makes a branch, which must not exist yet."""
@@ -139,10 +154,19 @@ class Revision:
     def __init__(self, repository: Repository, commit: str) -> None:
         self.repository = repository
         self.commit = commit
+        listed = repository.run("ls-tree", "-r", "-z", commit).decode()
+        entries = (entry.partition("\t") for entry in listed.split("\0") if entry)
+        # path -> hash of the file
+        self._blobs = {path: entry.split()[2] for entry, _, path in entries}
+        self._read: Dict[str, bytes] = {}
 
     def read(self, path: str) -> Optional[bytes]:
-        blob = self.repository.find(f"{self.commit}:{path}")
-        return self.repository.run("cat-file", "blob", blob) if blob else None
+        if path not in self._blobs:
+            return None
+        if path not in self._read:
+            blob = self._blobs[path]
+            self._read[path] = self.repository.run("cat-file", "blob", blob)
+        return self._read[path]
 
 
 def is_checkout(root: Path) -> bool:
@@ -156,7 +180,7 @@ def is_checkout(root: Path) -> bool:
 
 
 def scratch_repository(directory: Path) -> Repository:
-    """Makes an empty repository for patches of what is under no version control."""
+    """Makes a repository for patches of what is under no version control."""
     repository = Repository(directory)
     repository.run("init", "--quiet")
     known = repository.line("config", "--list", "--name-only").split()
