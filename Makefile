@@ -42,7 +42,7 @@ lint: $(INSTALLED)
 	$(BIN)/flake8 $(SOURCES)
 	mkdir -p .mypy_cache/root
 	ln -sfn "$(CURDIR)" .mypy_cache/root/executorch
-	MYPYPATH=.mypy_cache/root:test:test/cases:test/exir/synthesized_constants:test/models:test/upstream $(BIN)/mypy \
+	MYPYPATH=.mypy_cache/root:test/upstream $(BIN)/mypy \
 		$(addprefix .mypy_cache/root/executorch/,exir torch_patches test)
 
 format: $(INSTALLED)

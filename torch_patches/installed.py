@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from executorch.torch_patches import edits
-from executorch.torch_patches.edit import apply_to_text
+from executorch.torch_patches.edit import apply_to_text, pending
 from executorch.torch_patches.errors import AnchorError, PatchError
 
 # package -> (lowest supported version, first version that is not)
@@ -29,7 +29,7 @@ SUPPORTED: Dict[str, Tuple[Tuple[int, int], Tuple[int, int]]] = {
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """One installed file with its edits."""
+    """One installed file with the edits that are to be made to it."""
 
     module: str
     path: str
@@ -40,7 +40,8 @@ class Target:
 @functools.lru_cache(maxsize=None)
 def find_targets() -> Tuple[Target, ...]:
     """Reads every file that has edits and checks their anchors. Once: activation asks
-    again when the imports that the edits need ask for it.
+    again when the imports that the edits need ask for it. Files that have all their
+    edits, because they come from a rendered tree, are left out.
 
     Raises:
         PatchError: with one line for each package of the wrong version and for each
@@ -57,11 +58,13 @@ def find_targets() -> Tuple[Target, ...]:
             problems.append(f"{package} {_version(package)} has no module {module}")
             continue
         source = Path(path).read_text(encoding="utf-8")
+        to_do = pending(source, module_edits)
         try:
-            apply_to_text(source, module_edits)
+            apply_to_text(source, to_do)
         except AnchorError as error:
             problems.append(f"{package} {_version(package)}, {path}: {error}")
-        targets.append(Target(module, path, source, module_edits))
+        if to_do:
+            targets.append(Target(module, path, source, to_do))
     if problems:
         raise PatchError(
             "the installed packages are not the ones that the edits were made for; "

@@ -23,10 +23,13 @@ from executorch.backends.vulkan.utils import update_program_state_dict
 from executorch.exir import to_edge, to_edge_transform_and_lower
 from executorch.exir.synthesized_constants.recipe import description_of
 from executorch.exir.synthesized_constants.table import unsqueeze_scalar
-from executorch.torch_patches import edits
-from executorch.torch_patches.edit import apply_to_text
-from executorch.torch_patches.installed import locate
-from lifted_programs import ARGS, expected, mask_program, synthesized, with_flag
+from executorch.exir.synthesized_constants.test.lifted_programs import (
+    ARGS,
+    expected,
+    mask_program,
+    synthesized,
+    with_flag,
+)
 from torch.export import export
 from torch.export.graph_signature import InputKind
 
@@ -194,13 +197,3 @@ def test_conv1d_becomes_conv2d_with_a_weight_of_the_kind():
     assert not synthesized(program)
     assert [list(t.shape) for t in program.constants.values()] == [[2, 3, 1, 1]]
     assert torch.equal(program.module()(*args), Conv()(*args))
-
-
-@pytest.mark.parametrize("module", [m for m in edits.by_module() if ".backends." in m])
-def test_edited_files_of_backends_compile(module):
-    path = locate(module)
-    with open(path, encoding="utf-8") as file:
-        edited = apply_to_text(file.read(), edits.by_module()[module])
-    compile(edited, path, "exec")
-    for edit in edits.by_module()[module]:
-        assert edit.replacement in edited

@@ -27,7 +27,12 @@ from executorch.exir.backend.partitioner import (
     PartitionResult,
 )
 from executorch.exir.synthesized_constants import Placement, synthesized_inputs
-from placing import lower, Placed, Positions, two_methods
+from executorch.exir.synthesized_constants.test.placing import (
+    lower,
+    Placed,
+    Positions,
+    two_methods,
+)
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 #: What the installed package's own CMake configuration gives to those who link it.

@@ -7,6 +7,7 @@
 """When the edits are applied: each test imports in a process of its own."""
 
 import importlib.metadata
+from pathlib import Path
 
 import pytest
 
@@ -226,77 +227,12 @@ def test_versions(monkeypatch, version, fits):
 # The flag off
 
 
-PROGRAMS = """
-    import hashlib
-    import torch
-    from executorch.backends.xnnpack.partition.xnnpack_partitioner import (
-        XnnpackPartitioner,
-    )
-    from executorch.exir import (
-        EdgeCompileConfig, ExecutorchBackendConfig, to_edge, to_edge_transform_and_lower
-    )
-    from torch.export import Dim, export
-    from torch.export.experimental import _export_forward_backward
-
-    class Conv(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv = torch.nn.Conv2d(3, 4, 3)
-            self.norm = torch.nn.BatchNorm2d(4)
-
-        def forward(self, x):
-            x = torch.relu(self.norm(self.conv(x)))
-            return 1 - x * torch.full((4, 1, 1), 0.5)
-
-    class Loss(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear = torch.nn.Linear(4, 2)
-
-        def forward(self, x):
-            return torch.sigmoid(self.linear(x)).sum()
-
-    class Mask(torch.nn.Module):
-        def forward(self, x):
-            length = x.shape[-1]
-            mask = torch.ones(8, 8).tril()[:length, :length]
-            return (x + mask).softmax(-1) + torch.arange(length)
-
-    class Branch(torch.nn.Module):
-        def forward(self, x):
-            def then(x):
-                return x + torch.arange(4)
-
-            def otherwise(x):
-                return x * 2 - torch.ones(4)
-
-            return torch.cond(x.sum() > 0, then, otherwise, (x,))
-
-    torch.manual_seed(0)
-    conv = export(Conv().eval(), (torch.ones(1, 3, 8, 8),))
-    loss = _export_forward_backward(export(Loss(), (torch.ones(3, 4),), strict=True))
-    mask = export(Mask(), (torch.ones(8, 8),))
-    shape = {0: Dim("n", max=7)}
-    dynamic = export(Loss(), (torch.ones(3, 4),), dynamic_shapes=(shape,))
-    branch = export(Branch(), (torch.ones(4),))
-    unchecked = EdgeCompileConfig(_check_ir_validity=False)
-    lowered = {
-        "conv": to_edge_transform_and_lower(conv, partitioner=[XnnpackPartitioner()]),
-        "loss": to_edge_transform_and_lower(loss, partitioner=[XnnpackPartitioner()]),
-        "methods": to_edge_transform_and_lower({"a": mask, "b": conv}),
-        "dynamic": to_edge(dynamic),
-        "branch": to_edge(branch, compile_config=unchecked),
-    }
-    for name, edge in lowered.items():
-        program = edge.to_executorch()
-        print(name, len(program.buffer), hashlib.sha256(program.buffer).hexdigest())
-    external = to_edge(conv).to_executorch(ExecutorchBackendConfig(external_constants=True))
-    print("external", hashlib.sha256(external.buffer).hexdigest())
-"""
+PROGRAMS = Path(__file__).with_name("lowered_programs.py")
 
 
 def test_with_the_flag_off_every_byte_is_that_of_the_stock_packages(run):
-    stock = run(PROGRAMS + "\n    assert is_stock()\n", autoload=False)
-    ours = run(PROGRAMS + "\n    assert not is_stock()\n", autoload=True)
+    programs = PROGRAMS.read_text(encoding="utf-8")
+    stock = run(programs + "assert is_stock()\n", autoload=False)
+    ours = run(programs + "assert not is_stock()\n")
     assert len(stock.splitlines()) == 6
     assert ours == stock

@@ -15,12 +15,20 @@ EDITS = [
     lift_tensor_attributes,
 )
 from executorch.exir.synthesized_constants.policy import resolve_flag
-from executorch.exir.synthesized_constants.run_time_data import (
+""",
+        why="The pass, and whether it runs.",
+    ),
+    Insert(
+        owner="",
+        anchor="from executorch.exir.tracer import _default_decomposition_table",
+        text="""from executorch.exir.synthesized_constants.run_time_data import (
     add_input_names,
     add_named_constants,
 )
 """,
-        why="The pass, and what emission adds for it.",
+        before=True,
+        why="What emission adds for the constants.",
+        patch="emission",
     ),
     Replace(
         owner="lift_constant_tensor_pass",
@@ -88,6 +96,7 @@ from executorch.exir.synthesized_constants.run_time_data import (
             config_methods, execution_programs
         )""",
         why="An app asks the program for the names of its synthesized inputs.",
+        patch="emission",
     ),
     Replace(
         owner="ExecutorchProgramManager.__init__",
@@ -96,5 +105,6 @@ from executorch.exir.synthesized_constants.run_time_data import (
             named_data, execution_programs
         )""",
         why="Default values of inputs, and names for constants that delegates took.",
+        patch="emission",
     ),
 ]
