@@ -8,19 +8,21 @@
 
     python test/bench/peak_memory.py [CASE ...] [--rounds N] [--xnnpack] [--heap]
 
-Each lowering is a process of its own, with the flag off and on in turn. Printed in KiB
-are, at the end of ``to_edge_transform_and_lower`` and of ``to_executorch`` after it:
+Each lowering is a process of its own, with the flag off and on in turn. For the end of
+``to_edge_transform_and_lower``, and of ``to_executorch`` after it, a row tells in KiB
 
-- off, on: growth of the resident set's high-water mark since before the lowering, the
-  median over all rounds;
-- on - off: of the medians;
-- noise: how far apart runs with the flag off are;
-- code: of "on - off", the pages of shared libraries that came in: kernels that evaluation
-  ran. The system may drop them at any time;
-- stored: the largest stored constant. The flag should add no more than that and noise.
+- off, on: by how much the resident set's high-water mark has grown since before the
+  lowering, the median over the rounds;
+- on - off: the difference;
+- noise: how far apart the runs with the flag off are;
+- code: how much of the difference are pages of files that came in, which are those of
+  torch's kernels that evaluation ran. The system may drop them at any time, and a
+  process that has run the model has them already;
+- stored: the size of the largest stored constant;
+- within: whether the difference is at most that and noise.
 
-``--heap`` counts what is allocated instead, which hardly varies: peak bytes of tensors,
-and of Python objects, at the end of ``to_edge_transform_and_lower``.
+``--heap`` counts instead what is allocated until ``to_edge_transform_and_lower`` ends:
+the most bytes of tensors, and of Python objects, at once. That varies little.
 
 Linux only: the high-water mark is reset through ``/proc``. A case is one of the tiny
 models of the tests or of ``test/models/large_values.py``; all by default.
@@ -37,15 +39,13 @@ import sys
 import tracemalloc
 import warnings
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple, Union
 
-import torch
 from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 from executorch.exir.synthesized_constants import (
     collect_reports,
     SynthesizedConstantPolicy,
 )
-from tabulate import tabulate
 from torch.export import export, ExportedProgram
 
 TEST = Path(__file__).parents[1]
@@ -166,73 +166,69 @@ def measure(name: str, what: str, on: bool, xnnpack: bool) -> Figures:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def resident_rows(name: str, rounds: int, xnnpack: bool) -> List[Tuple[Any, ...]]:
-    """The flag's effect on the resident set of one case, one row for each stage."""
+def resident_rows(name: str, rounds: int, xnnpack: bool) -> Iterator[List[str]]:
+    """Compares the resident sets of one case, one row for each stage."""
     off: List[Figures] = []
     on: List[Figures] = []
     for _ in range(rounds):
         off.append(measure(name, "resident", False, xnnpack))
         on.append(measure(name, "resident", True, xnnpack))
-    rows = []
+    stored = -(-on[0]["stored"] // 1024)
     for stage in ("lowered", "emitted"):
-        low, high, code = (
-            [run[stage] for run in off],
-            [run[stage] for run in on],
-            median(on, f"{stage} code") - median(off, f"{stage} code"),
-        )
-        before, after = statistics.median(low), statistics.median(high)
-        noise = max(low) - min(low)
-        stored = -(-on[0]["stored"] // 1024)
-        rows.append(
-            (name, stage, before, after, after - before, noise, code, stored)
-            + ("yes" if after - before <= stored + noise else "no",)
-        )
-    return rows
+        before = [run[stage] for run in off]
+        noise = max(before) - min(before)
+        added = _median(on, stage) - _median(off, stage)
+        code = _median(on, f"{stage} code") - _median(off, f"{stage} code")
+        figures = _median(off, stage), _median(on, stage), added, noise, code, stored
+        within = "yes" if added <= stored + noise else "no"
+        yield [name, stage, *(f"{figure:.0f}" for figure in figures), within]
 
 
-def median(runs: List[Figures], key: str) -> float:
+def _median(runs: List[Figures], key: str) -> float:
     return statistics.median(run[key] for run in runs)
 
 
-def heap_rows(name: str, xnnpack: bool) -> List[Tuple[Any, ...]]:
-    """The flag's effect on what is allocated in one case."""
-    rows = []
+def heap_rows(name: str, xnnpack: bool) -> Iterator[List[str]]:
+    """Compares what is allocated in one case."""
     for what in ("tensors", "python"):
         off, on = (measure(name, what, flag, xnnpack) for flag in (False, True))
         figures = off["bytes"], on["bytes"], on["bytes"] - off["bytes"], on["stored"]
-        rows.append((name, what, *(f"{figure / 1024:.1f}" for figure in figures)))
-    return rows
+        yield [name, what, *(f"{figure / 1024:.1f}" for figure in figures)]
+
+
+def show(cells: Sequence[str]) -> None:
+    """Prints a row at once: the next one takes a while."""
+    print(f"{cells[0]:12} {cells[1]:8}", *(f"{c:>10}" for c in cells[2:]), flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("cases", nargs="*", choices=[*MODELS, *CASES, []])
+    parser.add_argument("cases", nargs="*", metavar="CASE", default=[*MODELS, *CASES])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--xnnpack", action="store_true", help="delegate to XNNPACK")
     parser.add_argument("--heap", action="store_true", help="count allocations")
     parser.add_argument("--child", choices=MEASURES, help=argparse.SUPPRESS)
     parser.add_argument("--on", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    cases = arguments.cases or [*MODELS, *CASES]
     if arguments.child:
         logging.disable(logging.WARNING)
         warnings.simplefilter("ignore")
-        child(cases[0], arguments.child, arguments.on, arguments.xnnpack)
+        child(arguments.cases[0], arguments.child, arguments.on, arguments.xnnpack)
         return
+    figures = ["off", "on", "on - off"]
     if arguments.heap:
-        headers = ("case", "KiB of", "off", "on", "on - off", "stored")
-        rows = [r for c in cases for r in heap_rows(c, arguments.xnnpack)]
+        show(["case", "KiB of", *figures, "stored"])
     else:
-        headers = ("case", "until", "off", "on", "on - off", "noise", "code", "stored")
-        headers += ("within",)
-        rows = [
-            r
-            for c in cases
-            for r in resident_rows(c, arguments.rounds, arguments.xnnpack)
-        ]
-    print(tabulate(rows, headers, disable_numparse=True))
+        show(["case", "until", *figures, "noise", "code", "stored", "within"])
+    for case in arguments.cases:
+        if arguments.heap:
+            rows = heap_rows(case, arguments.xnnpack)
+        else:
+            rows = resident_rows(case, arguments.rounds, arguments.xnnpack)
+        for row in rows:
+            show(row)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@
 from typing import Any, Dict
 
 import torch
-from executorch.exir.synthesized_constants import analyse as analyse_module
+from executorch.exir.synthesized_constants import evaluate
 from executorch.exir.synthesized_constants.analyse import (
     analyse,
     Analysis,
@@ -154,7 +154,7 @@ def test_large_values_are_dropped_and_computed_again() -> None:
             return x + table
 
     analysis = analysis_of(Chain(), torch.randn(1))
-    held = [n for n in analysis.known if analysis.known[n].value is not None]
+    held = [n for n in analysis.known if analysis.is_at_hand(n)]
     assert len(held) <= 2
     value = analysis.value(last(analysis))
     assert torch.equal(value.view(), torch.arange(float(RETAINED_BYTES)) + 400)
@@ -168,7 +168,7 @@ def test_an_op_that_fails_at_compile_time_stays(monkeypatch: Any) -> None:
     def fail(*arguments: Any) -> Any:
         raise RuntimeError("no such kernel")
 
-    monkeypatch.setattr(analyse_module, "_run", fail)
+    monkeypatch.setattr(evaluate, "_run", fail)
     analysis = analysis_of(Fine(), torch.randn(3))
     assert by_op(analysis)["aten.arange"] is Unknown.FAILED
 
