@@ -65,8 +65,8 @@ class RotaryTable(torch.nn.Module):
         self.width = width
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        steps = torch.arange(0, self.width, 2).float() / self.width
-        angles = torch.outer(torch.arange(self.positions).float(), 1e4**-steps)
+        steps = torch.arange(0.0, self.width, 2.0) / self.width
+        angles = torch.outer(torch.arange(float(self.positions)), 1e4**-steps)
         angles = torch.cat((angles, angles), -1)
         left, right = x.chunk(2, -1)
         return x * angles.cos() + torch.cat((-right, left), -1) * angles.sin()
