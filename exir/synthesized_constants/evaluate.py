@@ -175,7 +175,7 @@ def _evaluate_known(
 ) -> Any:
     forms = {n: f for n in call.operands if (f := operands.form(n)) is not None}
     size, sizes = written_out(call.expected), None
-    if size is None or size > _SMALL:
+    if size is None or size > (_SMALL if can_wait is None else min(_SMALL, can_wait)):
         sizes = _compact_sizes(call, forms)
         if sizes is not None:
             size = math.prod(sizes) * call.expected.dtype.itemsize
