@@ -17,7 +17,7 @@ import executorch.exir.synthesized_constants  # noqa: F401
 import pytest
 from executorch.torch_patches.edit import apply_to_text, Insert, Replace
 from executorch.torch_patches.installed import find_targets
-from executorch.torch_patches.live import FILE_SUFFIX
+from executorch.torch_patches.live import edited_path, edited_text
 
 TARGETS = {target.module: target for target in find_targets()}
 
@@ -99,8 +99,8 @@ def test_nothing_else_in_the_file_changes(module):
 @pytest.mark.parametrize("module", TARGETS)
 def test_the_process_runs_what_the_edited_file_would_give(module):
     target = TARGETS[module]
-    edited = apply_to_text(target.source, target.edits)
-    whole = compile(edited, target.path + FILE_SUFFIX, "exec", dont_inherit=True)
+    edited = edited_text(target.source, target.edits)
+    whole = compile(edited, edited_path(target.path), "exec", dont_inherit=True)
     expected = dict(_definitions(whole))
     try:
         imported = importlib.import_module(module)
