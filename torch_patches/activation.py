@@ -38,7 +38,9 @@ if hasattr(os, "register_at_fork"):
     # A process that is made while another thread makes changes would have half of them,
     # and a lock that nobody ever releases.
     os.register_at_fork(
-        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+        before=_lock.acquire,
+        after_in_parent=_lock.release,
+        after_in_child=_lock.release,
     )
 
 
@@ -108,6 +110,7 @@ def _edit_all(complete: str) -> None:
     global _active
     from executorch.torch_patches.installed import find_targets
     from executorch.torch_patches.live import load_imports
+    from executorch.torch_patches.tracebacks import install
 
     targets = find_targets()
     for target in targets:
@@ -119,6 +122,7 @@ def _edit_all(complete: str) -> None:
         _commit(now)
         _later.update((t.module, t) for t in targets if t not in now)
         _active = True
+    install()
     for name in list(_later):
         _after_import(name, _edit_the_rest)
 
@@ -145,9 +149,7 @@ def _is_imported(name: str, complete: str) -> bool:
 def _commit(targets: "Iterable[Target]") -> None:
     from executorch.torch_patches.live import commit, prepare
 
-    commit(
-        [prepare(sys.modules[t.module], t.path, t.source, t.edits) for t in targets]
-    )
+    commit([prepare(sys.modules[t.module], t.path, t.source, t.edits) for t in targets])
 
 
 def _after_import(name: str, hook: Callable[[str], None]) -> None:

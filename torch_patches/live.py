@@ -261,7 +261,9 @@ def _execute(file: _File, node: ast.stmt) -> Step:
     if not isinstance(node, (ast.Assign, ast.AnnAssign, ast.Expr)):
         raise PatchError(f"cannot add {ast.unparse(node)!r} to {file.module.__name__}")
     # Run once: there is nothing to step through.
-    code = compile(ast.Module([node], []), "<statement of an edit>", "exec", dont_inherit=True)
+    code = compile(
+        ast.Module([node], []), "<statement of an edit>", "exec", dont_inherit=True
+    )
     used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
 
     def step(undo: contextlib.ExitStack) -> None:
