@@ -191,7 +191,7 @@ def test_the_error_names_package_version_file_and_anchor(monkeypatch):
         "verifier.py: anchor 'no such line' in 'Verifier.check' was found 0 times "
         "instead of once"
     )
-    assert lines[2:] == [f"  torch {torch_version} has no module torch.nowhere"]
+    assert lines[2:] == [f"  torch {torch_version} has no source file of torch.nowhere"]
 
 
 def test_a_missing_package_is_said_once(monkeypatch):
