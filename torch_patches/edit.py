@@ -177,7 +177,10 @@ def _is_made(source: str, edit: Edit) -> bool:
         start, end = owner_span(source, edit.owner)
     except AnchorError:
         return False
-    return source.count(edit.replacement, start, end) == 1
+    if source.count(edit.replacement, start, end) != 1:
+        return False
+    # What is left of a deletion stood there before it, too.
+    return edit.anchor in edit.replacement or edit.anchor not in source[start:end]
 
 
 def apply_to_text(source: str, edits: Iterable[Edit]) -> str:

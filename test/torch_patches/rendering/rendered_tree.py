@@ -36,13 +36,13 @@ def make(directory: Path) -> None:
         spec = importlib.util.find_spec(root)
         assert spec is not None and spec.origin is not None
         installed = Path(spec.origin).parents[root.count(".")]
-        shutil.copytree(
-            installed,
-            directory / package,
-            copy_function=_link,
-            ignore=lambda here, names: _LEFT_OUT if here == str(installed) else (),
-            symlinks=True,
-        )
+        (directory / package).mkdir(parents=True)
+        for entry in installed.iterdir():
+            copy = directory / package / entry.name
+            if entry.is_file():
+                _link(str(entry), str(copy))
+            elif entry.name not in _LEFT_OUT:
+                shutil.copytree(entry, copy, copy_function=_link, symlinks=True)
     ours = directory / "executorch/exir/synthesized_constants"
     shutil.rmtree(ours, ignore_errors=True)  # where it is installed, not linked
     args = ["--pytorch", str(directory), "--executorch", str(directory / "executorch")]
