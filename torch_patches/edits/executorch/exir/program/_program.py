@@ -71,14 +71,11 @@ from executorch.exir.synthesized_constants.policy import resolve_flag
     ),
     Replace(
         owner="to_edge_transform_and_lower",
-        anchor="            lift_constant_tensor_pass(edge_manager.exported_program(method))\n",
-        replacement="""            lift_constant_tensor_pass(
-                edge_manager.exported_program(method),
-                synthesized=bool(resolve_flag(config.lift_synthesized_constants)),
-            )
+        anchor="        edge_manager = edge_manager.transform(transform_passes)\n",
+        replacement="""        edge_manager = edge_manager.transform(transform_passes)
         lift_by_config(edge_manager._edge_programs, config.lift_synthesized_constants)
 """,
-        why="The user's passes may have made new creators.",
+        why="The user's passes may have made new creators, and new scalars.",
     ),
     Replace(
         owner="EdgeProgramManager.to_backend",
