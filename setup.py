@@ -37,8 +37,8 @@ setup(
     packages=packages(),
     package_dir=NEW,
     install_requires=[
-        "torch>=2.13,<2.14",
-        "executorch>=1.5,<1.6",
+        "torch>=2.13,<2.15",
+        "executorch>=1.4,<1.6",
         "networkx",
         "tabulate",
         "wrapt",

@@ -84,7 +84,8 @@ def installed_edits() -> Dict[str, Tuple[edits.Edit, ...]]:
 def _misfit(problems: List[str]) -> PatchError:
     return PatchError(
         "the installed packages are not the ones that the edits were made for; "
-        "nothing was changed.\n  " + "\n  ".join(problems)
+        "nothing was changed, and EdgeCompileConfig has no lift_synthesized_constants."
+        "\n  " + "\n  ".join(problems)
     )
 
 
@@ -93,8 +94,9 @@ def _version_problems() -> List[str]:
     for package, (low, high) in SUPPORTED.items():
         installed = _version(package)
         if not low <= _release(installed) < high:
+            found = f"{package} {installed} is" if installed else f"{package} is not"
             problems.append(
-                f"{package} {installed or '(none)'} is installed; supported: "
+                f"{found} installed; supported: "
                 f">={'.'.join(map(str, low))},<{'.'.join(map(str, high))}"
             )
     return problems
