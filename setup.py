@@ -49,12 +49,14 @@ setup(
             "hypothesis",
             "onnx",
             "onnxscript",
+            "packaging",
             "pytest>=8",
             "pytest-xdist",
             "setuptools>=70.1",  # builds a wheel without the package "wheel"
             "transformers>=5,<6",
         ],
         "demo": ["transformers>=5,<6"],
+        "versions": ["nox"],
         "lint": [
             "black==24.4.2",
             "flake8==6.1.0",
