@@ -14,6 +14,7 @@ leaves a hook for each of the others.
 """
 
 import importlib
+import logging
 import sys
 import threading
 import types
@@ -46,7 +47,10 @@ def register() -> None:
         # now, because it is what imports torch.
         _after_import("executorch.exir.program._program", lambda module: activate())
     except Exception as error:
-        _warn(error)
+        try:
+            _warn(error)
+        except RuntimeWarning as warning:  # python -W error
+            logging.getLogger(__name__).error(warning)
 
 
 def activate() -> None:

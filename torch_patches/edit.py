@@ -29,6 +29,8 @@ class Replace:
         why: one sentence for the reviewer.
         patch: the patch of the series (``rendering/series.py``) that brings it, where
             that is not the one of its file.
+        since: the first release of the package that has this place, where that is not
+            the lowest supported one. Older ones do without the edit.
     """
 
     owner: str
@@ -36,6 +38,7 @@ class Replace:
     replacement: str
     why: str
     patch: str = ""
+    since: Tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Insert:
         live: at module level only, the statement that has the same effect in a module
             that is already imported, where ``text`` is not a statement of its own
             (an entry of a dict display).
-        patch: as for ``Replace``.
+        patch, since: as for ``Replace``.
     """
 
     owner: str
@@ -66,6 +69,7 @@ class Insert:
     before: bool = False
     live: str = ""
     patch: str = ""
+    since: Tuple[int, int] = (0, 0)
 
     @property
     def replacement(self) -> str:

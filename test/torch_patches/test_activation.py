@@ -6,14 +6,9 @@
 
 """When the edits are applied: each test imports in a process of its own."""
 
-import importlib.metadata
 from pathlib import Path
 
 import pytest
-
-from executorch.torch_patches import installed
-from executorch.torch_patches.edit import Replace
-from executorch.torch_patches.errors import PatchError
 
 
 def test_no_import_of_ours_is_needed_and_children_inherit(run):
@@ -96,59 +91,6 @@ def test_imports_and_activation_in_threads_do_not_wait_for_each_other(run):
     )
 
 
-# What does not fit
-
-
-BREAK = {
-    "version": """
-        from executorch.torch_patches import installed
-        installed.SUPPORTED["torch"] = ((9, 0), (9, 1))
-        expected = ["torch 2.", "supported: >=9.0,<9.1"]
-        """,
-    "anchor": """
-        from executorch.torch_patches import edits
-        from executorch.torch_patches.edit import Replace
-        real = edits.by_module()
-        wrong = Replace("Verifier.check", "no such line", "", "Test.")
-        real["torch._export.verifier"] = [wrong]
-        edits.by_module = lambda: real
-        expected = [
-            "torch 2.", "verifier.py: ", "'no such line'", "'Verifier.check'", "0 times"
-        ]
-        """,
-}
-
-
-@pytest.mark.parametrize("what", BREAK)
-def test_packages_that_the_edits_do_not_fit_stay_as_they_are(what, run):
-    run(
-        BREAK[what].replace("\n        ", "\n")
-        + """
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    import torch
-    import executorch.exir
-    import executorch.backends.xnnpack.partition.xnnpack_partitioner
-(message,) = ours(caught)
-assert all(part in message for part in expected), message
-assert is_stock()
-import io, traceback
-try:
-    import executorch.exir.synthesized_constants
-except RuntimeError as error:
-    assert type(error).__name__ == "PatchError"
-    assert all(part in str(error) for part in expected), error
-else:
-    assert False, "the explicit import did not fail"
-assert is_stock()
-
-model = torch.nn.Linear(2, 2)
-program = torch.export.export(model, (torch.ones(1, 2),))
-assert executorch.exir.to_edge(program).to_executorch().buffer
-"""
-    )
-
-
 def test_a_failure_at_a_later_import_leaves_that_module_whole(run):
     run(
         """
@@ -173,55 +115,6 @@ def test_a_failure_at_a_later_import_leaves_that_module_whole(run):
         assert lifted() == 1
         """
     )
-
-
-def test_the_error_names_package_version_file_and_anchor(monkeypatch):
-    edit = Replace("Verifier.check", "no such line", "", "Test.")
-    monkeypatch.setattr(
-        installed.edits,
-        "by_module",
-        lambda: {"torch._export.verifier": [edit], "torch.nowhere": [edit]},
-    )
-    torch_version = importlib.metadata.version("torch")
-    with pytest.raises(PatchError) as caught:
-        installed.find_targets.__wrapped__()
-    lines = str(caught.value).splitlines()
-    assert lines[0].endswith("nothing was changed.")
-    assert lines[1].startswith(f"  torch {torch_version}, ")
-    assert lines[1].endswith(
-        "verifier.py: anchor 'no such line' in 'Verifier.check' was found 0 times "
-        "instead of once"
-    )
-    assert lines[2:] == [f"  torch {torch_version} has no module torch.nowhere"]
-
-
-def test_a_missing_package_is_said_once(monkeypatch):
-    monkeypatch.setattr(
-        installed, "_version", lambda name: "2.13.1+cpu" if name == "torch" else ""
-    )
-    with pytest.raises(PatchError) as caught:
-        installed.find_targets.__wrapped__()
-    assert str(caught.value).splitlines()[1:] == [
-        "  executorch (none) is installed; supported: >=1.5,<1.6"
-    ]
-
-
-@pytest.mark.parametrize(
-    "version, fits",
-    [
-        ("2.13.0", True),
-        ("2.13.0a0+git123", True),
-        ("2.13", True),
-        ("2.12.9", False),
-        ("2.14.0.dev20260101", False),
-        ("3.0", False),
-        ("", False),
-    ],
-)
-def test_versions(monkeypatch, version, fits):
-    monkeypatch.setattr(installed, "_version", lambda name: version)
-    monkeypatch.setattr(installed, "SUPPORTED", {"torch": ((2, 13), (2, 14))})
-    assert bool(installed._version_problems()) is not fits
 
 
 # The flag off

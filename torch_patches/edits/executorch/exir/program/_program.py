@@ -55,11 +55,11 @@ EDITS = [
     ),
     Replace(
         owner="to_edge_transform_and_lower",
-        anchor="edge_manager.transform(transform_passes)\n",
-        replacement="""edge_manager.transform(transform_passes)
+        anchor="        edge_manager = edge_manager.transform(transform_passes)\n",
+        replacement="""        edge_manager = edge_manager.transform(transform_passes)
         lift_by_config(edge_manager._edge_programs, config.lift_synthesized_constants)
 """,
-        why="The user's passes may have made new creators.",
+        why="The user's passes may have made new creators, and new scalars.",
     ),
     Replace(
         owner="EdgeProgramManager.to_backend",
