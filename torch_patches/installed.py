@@ -74,7 +74,7 @@ def installed_edits() -> Dict[str, Tuple[edits.Edit, ...]]:
     """Returns the edits of each module that the installed releases have."""
     found = {}
     for module, module_edits in edits.by_module().items():
-        release = _release(_version(module.partition(".")[0]))
+        release = parse_release(_version(module.partition(".")[0]))
         applicable = tuple(e for e in module_edits if e.since <= release)
         if applicable:
             found[module] = applicable
@@ -93,7 +93,7 @@ def _version_problems() -> List[str]:
     problems = []
     for package, (low, high) in SUPPORTED.items():
         installed = _version(package)
-        if not low <= _release(installed) < high:
+        if not low <= parse_release(installed) < high:
             found = f"{package} {installed} is" if installed else f"{package} is not"
             problems.append(
                 f"{found} installed; supported: "
@@ -102,7 +102,8 @@ def _version_problems() -> List[str]:
     return problems
 
 
-def _release(version: str) -> Tuple[int, ...]:
+def parse_release(version: str) -> Tuple[int, ...]:
+    """Returns (2, 13) for "2.13.0+cpu", () for no version."""
     return tuple(int(p) for p in version.split(".")[:2] if p.isdigit())
 
 

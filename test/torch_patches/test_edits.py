@@ -16,9 +16,8 @@ from pathlib import Path
 import executorch.exir.synthesized_constants  # noqa: F401
 
 import pytest
-from executorch.torch_patches import edits
 from executorch.torch_patches.edit import apply_to_text, Insert, Replace
-from executorch.torch_patches.installed import find_targets, installed_edits
+from executorch.torch_patches.installed import find_targets
 from executorch.torch_patches.live import FILE_SUFFIX
 from executorch.torch_patches.rendering.render import merge, render
 from executorch.torch_patches.rendering.series import EXECUTORCH, PYTORCH, SERIES
@@ -103,13 +102,7 @@ def test_nothing_else_in_the_file_changes(module):
 
 @pytest.fixture(name="rendered", scope="module")
 def rendered_fixture():
-    """Path of an installed file -> its text in a rendered tree.
-
-    Trees of older releases than the newest cannot be rendered if they lack places that
-    have edits: then the text after the edits.
-    """
-    if installed_edits() != edits.by_module():
-        return {t.path: apply_to_text(t.source, t.edits) for t in TARGETS.values()}
+    """Path of an installed file -> its text in a rendered tree."""
     nothing_new = {patch.name: {} for patch in SERIES}
     texts = {}
     for repository, package in ((PYTORCH, "torch"), (EXECUTORCH, "executorch")):
