@@ -14,6 +14,7 @@ Each of the others is edited after its import.
 """
 
 import importlib.util
+import logging
 import os
 import sys
 import threading
@@ -66,8 +67,14 @@ def register() -> None:
     # every other one that has edits. ``executorch.exir`` itself may be half imported now,
     # because it is what imports torch. The second is for an import after one that the
     # user interrupted: hooks are called once.
-    for name in ("executorch.exir.program._program", "executorch.exir.program"):
-        _or_warn(_after_import, name, activate_once)
+    try:
+        for name in ("executorch.exir.program._program", "executorch.exir.program"):
+            _after_import(name, activate_once)
+    except Exception as error:
+        try:
+            _warn(error)
+        except RuntimeWarning as warning:  # python -W error
+            logging.getLogger(__name__).error(warning)
 
 
 def activate(complete: str = "") -> None:
@@ -172,8 +179,12 @@ def _or_warn(action: Callable, *args: object) -> None:
     try:
         action(*args)
     except Exception as error:
-        warnings.warn(
-            f"synthesized constants are not available: {error}",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+        _warn(error)
+
+
+def _warn(error: Exception) -> None:
+    warnings.warn(
+        f"synthesized constants are not available: {error}",
+        RuntimeWarning,
+        stacklevel=2,
+    )

@@ -101,16 +101,10 @@ def edited_path(path: str) -> str:
     return os.path.join(path + MARK, os.path.basename(path))
 
 
-def edited_text(source: str, edits: Iterable[Edit]) -> str:
-    """Returns the edited source as it is shown: line 1 is line 10,001, or 20,001 in a
-    file of more than 10,000 lines, and so on.
-
-    Raises:
-        AnchorError: as ``apply_to_text``.
-    """
-    edited = apply_to_text(source, edits)
-    blank = -(-source.count("\n") // LINES) * LINES
-    return "\n" * blank + edited
+def shown(source: str) -> str:
+    """Returns source with its lines moved down to 10,001 and on, or to 20,001 where it
+    has more than 10,000, and so on."""
+    return "\n" * (-(-source.count("\n") // LINES) * LINES) + source
 
 
 def prepare(
@@ -132,7 +126,7 @@ def prepare(
             can't be made to a module in use. The message names which.
     """
     edits = list(edits)
-    edited = edited_text(source, edits)
+    edited = shown(apply_to_text(source, edits))
     functions = [_function_of(module, e.owner) for e in edits if isinstance(e, Replace)]
     added: Dict[str, List[ast.stmt]] = {}
     for edit in edits:

@@ -26,7 +26,7 @@ from executorch.exir.synthesized_constants.policy import (
     default_flag,
     ENVIRONMENT_VARIABLE,
 )
-from lifted_programs import (
+from executorch.exir.synthesized_constants.test.lifted_programs import (
     ARGS,
     expected,
     lifted_mask,
@@ -232,7 +232,7 @@ def test_recipes_carry_the_flag():
         name="lifted", lowering_recipe=LoweringRecipe(edge_compile_config=with_flag())
     )
     torch.manual_seed(0)
-    from lifted_programs import Mask
+    from executorch.exir.synthesized_constants.test.lifted_programs import Mask
 
     session = export_by_recipe(
         model=Mask().eval(), example_inputs=[ARGS], export_recipe=recipe
@@ -247,8 +247,8 @@ def test_recipes_of_backends_take_the_default_policy():
     from executorch.backends.xnnpack.recipes.xnnpack_recipe_types import (
         XNNPackRecipeType,
     )
+    from executorch.exir.synthesized_constants.test.lifted_programs import Mask
     from executorch.export import export as export_by_recipe, ExportRecipe
-    from lifted_programs import Mask
 
     torch.manual_seed(0)
     with default_policy(True):

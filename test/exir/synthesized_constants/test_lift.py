@@ -21,9 +21,9 @@ from executorch.exir.synthesized_constants import (
     SynthesizedConstantPolicy,
 )
 from executorch.exir.synthesized_constants.rewrite import PER_USER_BYTES
+from executorch.exir.synthesized_constants.test.helpers import lower, lower_and_run
 from executorch.runtime import Runtime
 from expecttest import assert_expected_inline
-from helpers import lower, lower_and_run
 from torch.export import Dim, export, ExportedProgram
 from torch.export.experimental import _export_forward_backward
 from torch.export.graph_signature import InputKind
