@@ -55,7 +55,9 @@ def find_targets() -> Tuple[Target, ...]:
         package = module.partition(".")[0]
         path = locate(module)
         if path is None:
-            problems.append(f"{package} {_version(package)} has no module {module}")
+            problems.append(
+                f"{package} {_version(package)} has no source file of {module}"
+            )
             continue
         source = Path(path).read_text(encoding="utf-8")
         to_do = pending(source, module_edits)
@@ -119,7 +121,8 @@ def locate(module: str) -> Optional[str]:
     """Returns the path of a module's source file without importing it or its parents,
     or None if there is none."""
     if module in sys.modules:
-        return sys.modules[module].__file__
+        path = sys.modules[module].__file__ or ""
+        return path if path.endswith(".py") else None
     parent, names = module, list[str]()
     while parent not in sys.modules and "." in parent:
         parent, _, name = parent.rpartition(".")

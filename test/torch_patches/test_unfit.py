@@ -146,7 +146,7 @@ def test_it_names_package_version_file_and_anchor(monkeypatch):
         "verifier.py: anchor 'no such line' in 'Verifier.check' was found 0 times "
         "instead of once"
     )
-    assert module == "  torch 2.13.1 has no module torch.nowhere"
+    assert module == "  torch 2.13.1 has no source file of torch.nowhere"
 
 
 @pytest.mark.parametrize(
