@@ -13,6 +13,8 @@ anchors of every edited file and applies the edits to the modules that are impor
 Each of the others is edited after its import.
 """
 
+import functools
+import importlib.machinery
 import importlib.util
 import logging
 import os
@@ -20,7 +22,7 @@ import sys
 import threading
 import types
 import warnings
-from typing import Callable, Dict, Iterable, Optional, TYPE_CHECKING
+from typing import Any, Callable, Iterable, TYPE_CHECKING
 
 # The engine is imported when it is needed: this module is part of ``import torch``.
 if TYPE_CHECKING:
@@ -32,8 +34,6 @@ OURS = "executorch.exir.synthesized_constants"
 # the lock of that module and wait for this one.
 _lock = threading.RLock()
 _active = False
-# Module -> what is still to be edited, because it was not (wholly) imported.
-_later: "Dict[str, Target]" = {}
 
 if hasattr(os, "register_at_fork"):
     # A process that is made while another thread makes changes would have half of them,
@@ -55,21 +55,11 @@ def register() -> None:
     ``executorch.exir`` is imported. Never raises: a failure becomes a warning, since
     an exception here would make ``import torch`` fail.
     """
-    done = False
-
-    def activate_once(complete: str) -> None:
-        nonlocal done
-        if not done:
-            _or_warn(activate, complete)
-            done = True
-
-    # The first is the last of exir's modules to be imported: when it is complete, so is
-    # every other one that has edits. ``executorch.exir`` itself may be half imported now,
-    # because it is what imports torch. The second is for an import after one that the
-    # user interrupted: hooks are called once.
     try:
-        for name in ("executorch.exir.program._program", "executorch.exir.program"):
-            _after_import(name, activate_once)
+        # The last of exir's modules to be imported: when it is complete, so is every
+        # other one that has edits. ``executorch.exir`` itself may be half imported
+        # now, because it is what imports torch.
+        _after_import("executorch.exir.program._program", _activate_or_warn)
     except Exception as error:
         try:
             _warn(error)
@@ -77,25 +67,53 @@ def register() -> None:
             logging.getLogger(__name__).error(warning)
 
 
-def activate(complete: str = "") -> None:
-    """Applies all edits to this process. A second call applies those to modules whose
-    import was still under way at the first one, and that the first one left out.
-
-    Args:
-        complete: a module that has run to its end, although its import is under way.
+def activate() -> None:
+    """Applies all edits to this process: to the modules that are imported now, to each of
+    the others once it is. A second call does nothing.
 
     Raises:
         PatchError: the installed torch or executorch is not one that the edits fit.
             Nothing was changed then.
     """
+    global _active
     # Packages before what is inside them: that is the order in which the import system
-    # locks them for other threads.
+    # locks them for other threads. The second one calls this function.
     __import__("executorch.exir")
     _import_ours()
     if _active:
-        _edit_the_rest(complete)
-    else:
-        _edit_all(complete)
+        return
+    from executorch.torch_patches.installed import find_targets
+    from executorch.torch_patches.live import load_imports
+    from executorch.torch_patches.tracebacks import install
+
+    targets = find_targets()
+    for target in targets:
+        load_imports(target.edits)
+    now = [t for t in targets if _is_imported(t.module)]
+    with _lock:
+        if _active:  # another thread was faster
+            return
+        _commit(now)
+        _active = True
+    install()
+    for target in targets:
+        if target not in now:
+            _after_import(target.module, functools.partial(_edit_or_warn, target))
+
+
+def _activate_or_warn() -> None:
+    try:
+        activate()
+    except Exception as error:
+        _warn(error)
+
+
+def _edit_or_warn(target: "Target") -> None:
+    try:
+        with _lock:
+            _commit([target])
+    except Exception as error:
+        _warn(error)
 
 
 def _import_ours() -> None:
@@ -113,44 +131,14 @@ def _import_ours() -> None:
         setattr(sys.modules[parent], name, module)
 
 
-def _edit_all(complete: str) -> None:
-    global _active
-    from executorch.torch_patches.installed import find_targets
-    from executorch.torch_patches.live import load_imports
-    from executorch.torch_patches.tracebacks import install
-
-    targets = find_targets()
-    for target in targets:
-        load_imports(target.edits)
-    now = [t for t in targets if _is_imported(t.module, complete)]
-    with _lock:
-        if _active:  # that was another thread, or one of the imports above
-            return
-        _commit(now)
-        _later.update((t.module, t) for t in targets if t not in now)
-        _active = True
-    install()
-    for name in list(_later):
-        _after_import(name, _edit_the_rest)
-
-
-def _edit_the_rest(complete: str) -> None:
-    now = [name for name in list(_later) if _is_imported(name, complete)]
-    with _lock:
-        for name in now:
-            if name in _later:  # else another thread was faster
-                _or_warn(_commit, [_later[name]])
-                del _later[name]
-
-
-def _is_imported(name: str, complete: str) -> bool:
+def _is_imported(name: str) -> bool:
     """Waits for a module that another thread is importing, and returns whether it is
-    there as a whole. It is not if this thread is importing it now."""
+    there as a whole. It is not if this thread is importing it."""
     if name not in sys.modules:
         return False
     importlib._bootstrap._lock_unlock_module(name)  # type: ignore[attr-defined]
     spec = getattr(sys.modules.get(name), "__spec__", None)
-    return name == complete or not getattr(spec, "_initializing", True)
+    return not getattr(spec, "_initializing", True)
 
 
 def _commit(targets: "Iterable[Target]") -> None:
@@ -159,27 +147,52 @@ def _commit(targets: "Iterable[Target]") -> None:
     commit([prepare(sys.modules[t.module], t.path, t.source, t.edits) for t in targets])
 
 
-def _after_import(name: str, hook: Callable[[str], None]) -> None:
-    """Calls ``hook`` with the name of a module that has run to its end; at once and
-    with "" if its import is under way or over."""
+def _after_import(name: str, hook: Callable[[], None]) -> None:
+    """Calls ``hook`` once a module is imported as a whole, after this or a later attempt.
+    An interrupt by the user waits for it."""
     import wrapt
 
-    caller: Optional[int] = threading.get_ident()
+    def at_end() -> None:
+        if name not in sys.modules:  # the import failed
+            _after_import(name, hook)
+            return
+        try:
+            hook()
+        except KeyboardInterrupt:
+            hook()  # a moment's work, which nobody would make up for
+            raise
 
     def call(module: types.ModuleType) -> None:
-        hook("" if threading.get_ident() == caller else name)
+        # The module may be there by half, if another thread is importing it or if its
+        # import is what this one is part of.
+        _UnderWay.watch(module.__spec__, at_end)
 
     wrapt.register_post_import_hook(call, name)
-    caller = None
 
 
-def _or_warn(action: Callable, *args: object) -> None:
-    """Calls ``action``; a failure becomes a warning, since an exception would make the
-    user's import fail."""
-    try:
-        action(*args)
-    except Exception as error:
-        _warn(error)
+class _UnderWay(importlib.machinery.ModuleSpec):
+    """The spec of a module that is being imported. The import system sets
+    ``_initializing`` to False at the end."""
+
+    @classmethod
+    def watch(cls, spec: Any, hook: Callable[[], None]) -> None:
+        """Calls ``hook`` when the import is over."""
+        vars(spec).setdefault("hooks", []).append(hook)
+        spec.__class__ = cls
+        if not spec._initializing:
+            spec._initializing = False
+
+    @property
+    def _initializing(self) -> bool:
+        return vars(self)["_initializing"]
+
+    @_initializing.setter
+    def _initializing(self, value: bool) -> None:
+        vars(self)["_initializing"] = value
+        if not value:
+            self.__class__ = importlib.machinery.ModuleSpec  # type: ignore[assignment]
+            for hook in vars(self).pop("hooks", ()):
+                hook()
 
 
 def _warn(error: Exception) -> None:

@@ -42,7 +42,6 @@ from executorch.exir.synthesized_constants.rewrite import (
 )
 from executorch.exir.synthesized_constants.select import Dims, Forbids, Limits, select
 from executorch.exir.synthesized_constants.table import split_small_constants
-from executorch.torch_patches.activation import activate
 from torch._export.verifier import _verify_exported_program_signature
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
@@ -69,7 +68,6 @@ def lift_synthesized_constants(
     Raises:
         TypeError: ``policy`` is neither a bool nor a policy.
     """
-    activate()
     chosen = resolve_flag(policy)
     if chosen is None:
         return exported_program
@@ -87,7 +85,6 @@ def lift_by_config(
         programs: method name -> program. Modified in-place.
         flag: ``EdgeCompileConfig.lift_synthesized_constants``.
     """
-    activate()  # for modules whose import was under way the first time
     policy = resolve_flag(flag)
     if policy is None:
         return
