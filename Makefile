@@ -2,22 +2,27 @@
 PYTHON ?= python3
 PIP_ARGS ?=
 PYTEST_ARGS ?= -n 2 --dist worksteal
+NOX_ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-SOURCES := exir torch_patches test setup.py
+SOURCES := exir torch_patches test setup.py noxfile.py
 
 # Tests and linters run two at a time; more threads only get in each other's way.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test fuzz bench lint format clean
+.PHONY: demo test test-versions fuzz bench lint format clean
 
 demo: $(INSTALLED)
 	$(BIN)/python test/demo/demo.py
 
 test: $(INSTALLED)
 	$(BIN)/pytest $(PYTEST_ARGS)
+
+# With other releases of torch and executorch, from the index: slow, and 30 GB in .nox.
+test-versions: $(INSTALLED)
+	$(BIN)/nox $(NOX_ARGS)
 
 # Random programs, many more than make test runs: make fuzz FUZZ_EXAMPLES=20000
 fuzz: export FUZZ_EXAMPLES ?= 5000
@@ -36,14 +41,14 @@ lint: $(INSTALLED)
 	$(BIN)/flake8 $(SOURCES)
 	mkdir -p .mypy_cache/root
 	ln -sfn "$(CURDIR)" .mypy_cache/root/executorch
-	MYPYPATH=.mypy_cache/root:test:test/cases:test/exir/synthesized_constants:test/models $(BIN)/mypy \
+	MYPYPATH=.mypy_cache/root $(BIN)/mypy \
 		$(addprefix .mypy_cache/root/executorch/,exir torch_patches test)
 
 format: $(INSTALLED)
 	$(BIN)/ufmt format $(SOURCES)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .nox build dist *.egg-info .mypy_cache .pytest_cache .hypothesis
 
 $(INSTALLED): setup.py pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { \
@@ -52,5 +57,5 @@ $(INSTALLED): setup.py pyproject.toml constraints.txt
 		echo "error: $$($(PYTHON) --version) is not supported: executorch 1.5 needs" \
 			"Python 3.10 to 3.13; name one with make PYTHON=..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install $(PIP_ARGS) -c constraints.txt -e '.[test,demo,lint]'
+	$(BIN)/python -m pip install $(PIP_ARGS) -c constraints.txt -e '.[test,demo,lint,versions]'
 	touch $@

@@ -37,8 +37,8 @@ setup(
     packages=packages(),
     package_dir=NEW,
     install_requires=[
-        "torch>=2.13,<2.14",
-        "executorch>=1.5,<1.6",
+        "torch>=2.13,<2.15",
+        "executorch>=1.4,<1.6",
         "networkx",
         "tabulate",
         "wrapt",
@@ -49,12 +49,14 @@ setup(
             "hypothesis",
             "onnx",
             "onnxscript",
+            "packaging",
             "pytest>=8",
             "pytest-xdist",
             "setuptools>=70.1",  # builds a wheel without the package "wheel"
             "transformers>=5,<6",
         ],
         "demo": ["transformers>=5,<6"],
+        "versions": ["nox"],
         "lint": [
             "black==24.4.2",
             "flake8==6.1.0",

@@ -7,7 +7,8 @@
 """What an edit is, and how a list of them changes the text of one file.
 
 Everything here is text in, text out: no module is imported and nothing is applied.
-``live.py`` applies the edited text to the running process.
+``live.py`` applies the edited text to the running process, ``rendering/`` to source
+trees.
 """
 
 import re
@@ -26,12 +27,18 @@ class Replace:
         anchor: text that stands exactly once inside ``owner``.
         replacement: what stands there afterwards.
         why: one sentence for the reviewer.
+        patch: the patch of the series (``rendering/series.py``) that brings it, where
+            that is not the one of its file.
+        since: the first release of the package that has this place, where that is not
+            the lowest supported one. Older ones do without the edit.
     """
 
     owner: str
     anchor: str
     replacement: str
     why: str
+    patch: str = ""
+    since: Tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,7 @@ class Insert:
         live: at module level only, the statement that has the same effect in a module
             that is already imported, where ``text`` is not a statement of its own
             (an entry of a dict display).
+        patch, since: as for ``Replace``.
     """
 
     owner: str
@@ -60,6 +68,8 @@ class Insert:
     why: str
     before: bool = False
     live: str = ""
+    patch: str = ""
+    since: Tuple[int, int] = (0, 0)
 
     @property
     def replacement(self) -> str:
@@ -157,6 +167,24 @@ def _first_decorator(source: str, start: int) -> int:
         elif not text.startswith((indent + " ", indent + ")", indent + "#")):
             break  # else it may be a line of a decorator of several lines
     return start
+
+
+def pending(source: str, edits: Iterable[Edit]) -> List[Edit]:
+    """Returns those of ``edits`` that are not yet made in ``source``."""
+    return [edit for edit in edits if not _is_made(source, edit)]
+
+
+def _is_made(source: str, edit: Edit) -> bool:
+    if edit.replacement not in source:  # so of nearly every file that is not rendered
+        return False
+    try:
+        start, end = owner_span(source, edit.owner)
+    except AnchorError:
+        return False
+    if source.count(edit.replacement, start, end) != 1:
+        return False
+    # What is left of a deletion stood there before it, too.
+    return edit.anchor in edit.replacement or edit.anchor not in source[start:end]
 
 
 def apply_to_text(source: str, edits: Iterable[Edit]) -> str:

@@ -26,30 +26,23 @@ from executorch.torch_patches.activation import activate
 
 activate()
 
-from executorch.exir.synthesized_constants.inputs import (  # noqa: E402
-    synthesized_inputs,
-)
-from executorch.exir.synthesized_constants.lift import (  # noqa: E402
-    lift_synthesized_constants,
-)
-from executorch.exir.synthesized_constants.placement import Placement  # noqa: E402
-from executorch.exir.synthesized_constants.policy import (  # noqa: E402
+from executorch.exir.synthesized_constants.inputs import synthesized_inputs
+from executorch.exir.synthesized_constants.lift import lift_synthesized_constants
+from executorch.exir.synthesized_constants.placement import Placement
+from executorch.exir.synthesized_constants.policy import (
     default_policy,
     SynthesizedConstantPolicy,
 )
-from executorch.exir.synthesized_constants.reader import (  # noqa: E402
+from executorch.exir.synthesized_constants.reader import (
     InvalidProgramError,
     read_synthesized_constants,
 )
-from executorch.exir.synthesized_constants.recipe import (  # noqa: E402
+from executorch.exir.synthesized_constants.recipe import (
     get_synthesized_constant,
     is_synthesized_constant,
     SynthesizedConstant,
 )
-from executorch.exir.synthesized_constants.report import (  # noqa: E402
-    collect_reports,
-    Report,
-)
+from executorch.exir.synthesized_constants.report import collect_reports, Report
 
 __all__ = [
     "collect_reports",

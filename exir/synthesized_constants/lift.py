@@ -102,16 +102,21 @@ def lift_by_config(
         _verify_exported_program_signature(program)
 
 
-def lift_tensor_attributes(exported_program: ExportedProgram) -> ExportedProgram:
+def lift_attributes_by_config(
+    exported_program: ExportedProgram, flag: Union[bool, SynthesizedConstantPolicy]
+) -> None:
     """Turns tensors that the graph holds as attributes (scalars of ``1 - x``, made by a
-    pass) into synthesized constants.
+    pass) into synthesized constants, if the flag says so.
 
     Args:
         exported_program: Modified in-place.
-
-    Returns:
-        The same program.
+        flag: ``EdgeCompileConfig.lift_synthesized_constants``.
     """
+    if resolve_flag(flag) is not None:
+        _lift_attributes(exported_program)
+
+
+def _lift_attributes(exported_program: ExportedProgram) -> None:
     graph_module = exported_program.graph_module
     home = ProgramHome(exported_program, [exported_program])
     changed = False
@@ -127,7 +132,6 @@ def lift_tensor_attributes(exported_program: ExportedProgram) -> ExportedProgram
         changed = True
     if changed:
         graph_module.recompile()
-    return exported_program
 
 
 def mutated_buffers(programs: Any) -> Set[str]:
@@ -145,7 +149,7 @@ def _lift(
     method: str,
     programs: List[ExportedProgram],
 ) -> None:
-    lift_tensor_attributes(program)
+    _lift_attributes(program)
     split_small_constants(program, PER_USER_BYTES)
     graph_module = program.graph_module
     literals = _literals(program, policy, mutated_buffers(programs))

@@ -14,7 +14,6 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import executorch.kernels.quantized  # noqa: F401
 import torch
-from cases import CASES, Spec
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import (
     EdgeCompileConfig,
@@ -23,6 +22,7 @@ from executorch.exir import (
 )
 from executorch.exir.schema import KernelCall
 from executorch.exir.synthesized_constants import SynthesizedConstantPolicy
+from executorch.exir.synthesized_constants.test.cases import CASES, Spec
 from torch.export import export, ExportedProgram
 from torch.export.experimental import _export_forward_backward
 from torch.export.graph_signature import OutputKind

@@ -8,20 +8,20 @@
 
 ``stock.json`` holds what unpatched executorch 1.5.1 makes of each (delegates, kernel
 calls, planned bytes, .pte bytes; or where it fails), ``golden.json`` the kernel calls
-with the flag. ``python test/cases/test_cases.py`` writes the golden counts anew.
+with the flag; as other golden results, a run with ``EXPECTTEST_ACCEPT=1`` writes them.
 """
 
 import json
 import logging
-from dataclasses import astuple
 from pathlib import Path
 from typing import Dict
 
+import expecttest
 import pytest
-from cases import CASES
 from executorch.exir.synthesized_constants import SynthesizedConstantPolicy
-from known_left import known_left
-from run import Figures, run_case
+from executorch.exir.synthesized_constants.test.cases import CASES
+from executorch.exir.synthesized_constants.test.known_left import known_left
+from executorch.exir.synthesized_constants.test.run import Figures, run_case
 
 HERE = Path(__file__).parent
 STOCK = json.loads((HERE / "stock.json").read_text())
@@ -69,6 +69,10 @@ def test_a_situation_is_no_worse_than_stock(name: str, backend: str) -> None:
     allowed = max(GROWTH_BYTES, before.pte_bytes * GROWTH_PART)
     assert now.pte_bytes <= before.pte_bytes + allowed
     golden = json.loads(GOLDEN.read_text())
+    if expecttest.ACCEPT:
+        golden.setdefault(name, {})[backend] = now.kernel_calls
+        rows = (f"  {json.dumps(n)}: {json.dumps(c)}" for n, c in golden.items())
+        GOLDEN.write_text("{\n" + ",\n".join(rows) + "\n}\n")
     assert now.kernel_calls == golden[name][backend]
 
 
@@ -87,22 +91,3 @@ def test_nothing_that_is_known_is_left_without_limits(name: str) -> None:
         for op, count in known_left(outcome.program, method).items():
             left[op] = left.get(op, 0) + count
     assert left == LEFT.get(name, {})
-
-
-def write_golden() -> None:
-    """Records the kernel calls of all situations."""
-    rows = []
-    for name in CASES:
-        counts = {}
-        for backend in BACKENDS:
-            outcome = run_case(name, backend == "xnnpack", True)
-            if not outcome.error:
-                counts[backend] = astuple(outcome.figures)[1]
-        print(name, counts, flush=True)
-        rows.append(f"  {json.dumps(name)}: {json.dumps(counts)}")
-    GOLDEN.write_text("{\n" + ",\n".join(rows) + "\n}\n")
-
-
-if __name__ == "__main__":
-    logging.disable(logging.WARNING)
-    write_golden()

@@ -16,6 +16,7 @@ from executorch.exir import (
     to_edge,
     to_edge_transform_and_lower,
 )
+from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.pass_base import ExportPass
 from executorch.exir.passes import MemoryPlanningPass
 from executorch.exir.synthesized_constants import (
@@ -26,7 +27,7 @@ from executorch.exir.synthesized_constants.policy import (
     default_flag,
     ENVIRONMENT_VARIABLE,
 )
-from lifted_programs import (
+from executorch.exir.synthesized_constants.test.lifted_programs import (
     ARGS,
     expected,
     lifted_mask,
@@ -143,6 +144,43 @@ def test_transform_keeps_the_kind():
     torch.testing.assert_close(result, expected(), rtol=1e-5, atol=1e-5)
 
 
+class Sigmoid(torch.nn.Module):
+    def forward(self, x):
+        return torch.sigmoid(x)
+
+
+class ScalesSigmoid(ExportPass):
+    """Makes ``(sigmoid(x) + 2) * 3``: the 2 by a creator, the 3 held by the graph."""
+
+    def call_operator(self, op, args, kwargs, meta):
+        result = super().call_operator(op, args, kwargs, meta)
+        if op is exir_ops.edge.aten.sigmoid.default:
+            for other, combine in (
+                (self.two(meta), exir_ops.edge.aten.add.Tensor),
+                (torch.tensor([3.0]), exir_ops.edge.aten.mul.Tensor),
+            ):
+                result = super().call_operator(combine, (result, other), {}, meta)
+        return result
+
+    def two(self, meta):
+        full = exir_ops.edge.aten.full.default
+        return super().call_operator(full, ([1], 2.0), {}, meta)
+
+
+def test_what_passes_of_the_user_make_is_lifted():
+    edge = to_edge_transform_and_lower(
+        export(Sigmoid(), ARGS),
+        transform_passes=[ScalesSigmoid()],
+        compile_config=with_flag(),
+    )
+    program = edge.exported_program()
+    assert len(synthesized(program)) == len(program.constants) == 2
+    assert not program.state_dict
+    (result,) = run_on_runtime(edge.to_executorch(), *ARGS)
+    expected = (torch.sigmoid(*ARGS) + 2) * 3
+    torch.testing.assert_close(result, expected, rtol=1e-6, atol=1e-6)
+
+
 def test_a_program_lifted_before_lowering_is_lowered_with_its_constants():
     edge = to_edge(lifted_mask())
     assert set(synthesized(edge.exported_program()).values()) == set(
@@ -232,7 +270,7 @@ def test_recipes_carry_the_flag():
         name="lifted", lowering_recipe=LoweringRecipe(edge_compile_config=with_flag())
     )
     torch.manual_seed(0)
-    from lifted_programs import Mask
+    from executorch.exir.synthesized_constants.test.lifted_programs import Mask
 
     session = export_by_recipe(
         model=Mask().eval(), example_inputs=[ARGS], export_recipe=recipe
@@ -247,8 +285,8 @@ def test_recipes_of_backends_take_the_default_policy():
     from executorch.backends.xnnpack.recipes.xnnpack_recipe_types import (
         XNNPackRecipeType,
     )
+    from executorch.exir.synthesized_constants.test.lifted_programs import Mask
     from executorch.export import export as export_by_recipe, ExportRecipe
-    from lifted_programs import Mask
 
     torch.manual_seed(0)
     with default_policy(True):

@@ -14,9 +14,13 @@ import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir.schema import KernelCall
 from executorch.exir.synthesized_constants import SynthesizedConstantPolicy
-from helpers import assert_runs_like, lower, Lowered
-from known_left import known_left
-from tiny_models import make, MODELS
+from executorch.exir.synthesized_constants.test.helpers import (
+    assert_runs_like,
+    lower,
+    Lowered,
+)
+from executorch.exir.synthesized_constants.test.known_left import known_left
+from executorch.exir.synthesized_constants.test.tiny_models import make, MODELS
 from torch.export import export
 
 UNLIMITED = SynthesizedConstantPolicy(

@@ -9,7 +9,12 @@ import shutil
 import pytest
 import torch
 from executorch.exir import to_edge
-from lifted_programs import ARGS, expected, lifted_mask, synthesized
+from executorch.exir.synthesized_constants.test.lifted_programs import (
+    ARGS,
+    expected,
+    lifted_mask,
+    synthesized,
+)
 
 
 def test_onnx_makes_initializers_of_the_constants():

@@ -16,8 +16,14 @@ from executorch.exir.synthesized_constants import (
     SynthesizedConstantPolicy,
 )
 from executorch.exir.synthesized_constants.recipe import description_of
+from executorch.exir.synthesized_constants.test.lifted_programs import (
+    ARGS,
+    expected,
+    lifted_mask,
+    mask_program,
+    synthesized,
+)
 from expecttest import assert_expected_inline
-from lifted_programs import ARGS, expected, lifted_mask, mask_program, synthesized
 from torch._export.verifier import SpecViolationError
 from torch.export import export
 from torch.export.experimental import _export_forward_backward

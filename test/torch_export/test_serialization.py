@@ -6,19 +6,18 @@
 
 import io
 import json
-import zipfile
 
 import pytest
 import torch
 from executorch.exir.synthesized_constants.recipe import description_of
-from lifted_programs import (
+from executorch.exir.synthesized_constants.test.lifted_programs import (
     ARGS,
     expected,
     lifted_mask,
     mask_program,
     merged,
-    run_unpatched,
     synthesized,
+    zip_records,
 )
 
 
@@ -73,82 +72,11 @@ def test_a_loaded_program_can_be_saved_again(saved):
     assert synthesized(again) == merged(lifted_mask())
 
 
-def test_unpatched_torch_loads_the_file_with_constant_tensors(tmp_path):
-    path, outputs = str(tmp_path / "p.pt2"), str(tmp_path / "out.pt")
-    program = lifted_mask()
-    torch.export.save(program, path)
-    printed = run_unpatched(
-        """
-        import sys, torch
-        from torch.export.graph_signature import InputKind
-        assert not hasattr(InputKind, "SYNTHESIZED_CONSTANT")
-        program = torch.export.load(sys.argv[1])
-        x = torch.linspace(-2, 2, 64).reshape(8, 8)
-        torch.save(program.module()(x), sys.argv[2])
-        for spec in program.graph_signature.input_specs:
-            if spec.kind == InputKind.CONSTANT_TENSOR:
-                print(spec.arg.name, spec.target)
-        """,
-        path,
-        outputs,
-    )
-    found = dict(line.split() for line in printed.splitlines())
-    assert found == merged(program)
-    assert torch.equal(torch.load(outputs, weights_only=True), expected())
-
-
-def test_a_file_of_unpatched_torch_loads_here(tmp_path):
-    path = str(tmp_path / "p.pt2")
-    run_unpatched(
-        """
-        import sys, torch
-        class Literal(torch.nn.Module):
-            def forward(self, x):
-                return x + torch.tensor([1.0, 2.0])
-        program = torch.export.export(Literal(), (torch.ones(2),))
-        torch.export.save(program, sys.argv[1])
-        """,
-        path,
-    )
-    program = torch.export.load(path)
-    kinds = [spec.kind.name for spec in program.graph_signature.input_specs]
-    assert kinds == ["CONSTANT_TENSOR", "USER_INPUT"]
-    assert program.module()(torch.ones(2)).tolist() == [2.0, 3.0]
-
-
-def _records(path):
-    with zipfile.ZipFile(path) as archive:
-        return {
-            name: archive.read(name)
-            for name in archive.namelist()
-            if "serialization_id" not in name
-        }
-
-
-def test_a_file_without_the_kind_has_the_bytes_of_unpatched_torch(tmp_path):
-    script = """
-        import sys, torch
-        if sys.argv[2] == "patched":
-            import executorch.exir.synthesized_constants
-        class Literal(torch.nn.Module):
-            def forward(self, x):
-                return x + torch.tensor([1.0, 2.0])
-        program = torch.export.export(Literal(), (torch.ones(2),))
-        torch.export.save(program, sys.argv[1])
-        """
-    ours, theirs = (tmp_path / name / "p.pt2" for name in ("a", "b"))
-    for path, how in ((ours, "patched"), (theirs, "plain")):
-        path.parent.mkdir()
-        # The same file name, since the archive repeats it.
-        run_unpatched(script, str(path), how)
-    assert _records(ours) == _records(theirs)
-
-
 def test_the_record_of_a_constant_tensor_has_one_more_field(saved, tmp_path):
     def tensor_constants(program):
         path = tmp_path / "p.pt2"
         torch.export.save(program, path)
-        (text,) = [b for n, b in _records(path).items() if n.endswith("model.json")]
+        (text,) = [b for n, b in zip_records(path).items() if n.endswith("model.json")]
         specs = json.loads(text)["graph_module"]["signature"]["input_specs"]
         return [s["tensor_constant"] for s in specs if "tensor_constant" in s]
 

@@ -5,11 +5,12 @@
 # LICENSE file in the root directory of this source tree.
 
 """What all real edits have in common: they fit the installed packages, change what they
-name and nothing else, and the process runs the code that the edited files would give."""
+name and nothing else, and the process runs the code that the rendered files give."""
 
 import ast
 import importlib
 import types
+from pathlib import Path
 
 # Applies the edits to this process.
 import executorch.exir.synthesized_constants  # noqa: F401
@@ -17,7 +18,10 @@ import executorch.exir.synthesized_constants  # noqa: F401
 import pytest
 from executorch.torch_patches.edit import apply_to_text, Insert, Replace
 from executorch.torch_patches.installed import find_targets
-from executorch.torch_patches.live import FILE_SUFFIX
+from executorch.torch_patches.live import edited_path, shown
+from executorch.torch_patches.rendering.render import merge, render
+from executorch.torch_patches.rendering.series import EXECUTORCH, PYTORCH, SERIES
+from executorch.torch_patches.rendering.tree import Directory
 
 TARGETS = {target.module: target for target in find_targets()}
 
@@ -96,11 +100,27 @@ def test_nothing_else_in_the_file_changes(module):
     assert changed <= extended | headers | set().union(*within.values())
 
 
+@pytest.fixture(name="rendered", scope="module")
+def rendered_fixture():
+    """Path of an installed file -> its text in a rendered tree."""
+    nothing_new = {patch.name: {} for patch in SERIES}
+    texts = {}
+    for repository, package in ((PYTORCH, "torch"), (EXECUTORCH, "executorch")):
+        path, module = next(
+            (t.path, m) for m, t in TARGETS.items() if m.startswith(package + ".")
+        )
+        root = Path(path).parents[module.count(".") - (repository == EXECUTORCH)]
+        steps = render(Directory(root), repository, nothing_new)
+        for inside, content in merge(steps).items():
+            texts[str(root / inside)] = content.decode()
+    return texts
+
+
 @pytest.mark.parametrize("module", TARGETS)
-def test_the_process_runs_what_the_edited_file_would_give(module):
+def test_the_process_runs_what_the_rendered_file_gives(module, rendered):
     target = TARGETS[module]
-    edited = apply_to_text(target.source, target.edits)
-    whole = compile(edited, target.path + FILE_SUFFIX, "exec", dont_inherit=True)
+    text = shown(rendered[target.path])
+    whole = compile(text, edited_path(target.path), "exec", dont_inherit=True)
     expected = dict(_definitions(whole))
     try:
         imported = importlib.import_module(module)

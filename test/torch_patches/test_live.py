@@ -22,7 +22,7 @@ import pytest
 
 from executorch.torch_patches.edit import Insert, Replace
 from executorch.torch_patches.errors import PatchError
-from executorch.torch_patches.live import commit, FILE_SUFFIX, prepare
+from executorch.torch_patches.live import commit, edited_path, prepare
 
 _numbers = itertools.count()
 
@@ -301,7 +301,7 @@ def test_tracebacks_debuggers_and_inspect_show_the_edited_lines(make):
     linecache.checkcache()
     frame = traceback.extract_tb(caught.value.__traceback__)[-1]
     assert frame.line == "raise ValueError(y)"
-    assert frame.filename == module.__file__ + FILE_SUFFIX
+    assert frame.filename == edited_path(module.__file__)
     assert inspect.getsource(module.f).endswith("y = x\n    raise ValueError(y)\n")
     assert inspect.getsource(module.g.__wrapped__) == (
         "@functools.lru_cache(maxsize=None)\ndef g(x):\n    return -x\n"
@@ -766,7 +766,7 @@ def test_a_failure_in_one_module_takes_back_what_all_had(make, failing):
         commit(ready)
     assert (_state(first), _state(second), dict(third.TABLE)) == before
     assert first.f(1) == 1 and first.D(1) == first.D(1) and first.os.sep
-    assert first.__file__ + FILE_SUFFIX not in linecache.cache
+    assert edited_path(first.__file__) not in linecache.cache
 
 
 def test_preparing_changes_nothing(make):

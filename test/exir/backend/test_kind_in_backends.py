@@ -33,7 +33,7 @@ from executorch.exir.synthesized_constants import (
     get_synthesized_constant,
     is_synthesized_constant,
 )
-from lifted_programs import (
+from executorch.exir.synthesized_constants.test.lifted_programs import (
     ARGS,
     expected,
     mask_program,

@@ -26,7 +26,13 @@ from executorch.exir.passes.weights_to_outputs_pass import weights_to_outputs_pa
 from executorch.exir.synthesized_constants import SynthesizedConstantPolicy
 from executorch.exir.synthesized_constants.recipe import description_of
 from executorch.exir.synthesized_constants.table import is_shared
-from lifted_programs import ARGS, expected, mask_program, synthesized, with_flag
+from executorch.exir.synthesized_constants.test.lifted_programs import (
+    ARGS,
+    expected,
+    mask_program,
+    synthesized,
+    with_flag,
+)
 from torch.export import export
 from torch.export.experimental import _export_forward_backward
 from torch.export.graph_signature import InputKind

@@ -5,7 +5,6 @@
 # LICENSE file in the root directory of this source tree.
 
 import io
-import json
 
 import pytest
 import torch
@@ -16,13 +15,12 @@ from executorch.exir.synthesized_constants.recipe import (
     description_of,
     get_synthesized_constant,
 )
-from lifted_programs import (
+from executorch.exir.synthesized_constants.test.lifted_programs import (
     ARGS,
     expected,
     mask_program,
     merged,
     run_on_runtime,
-    run_unpatched,
     synthesized,
     with_flag,
 )
@@ -123,55 +121,6 @@ def test_the_dim_order_of_a_constant_survives_a_file():
     manager._edge_programs["forward"] = through_a_file(program)
     (result,) = run_on_runtime(manager.to_executorch(), *IMAGE)
     assert torch.equal(result.contiguous(), Image()(*IMAGE).contiguous())
-
-
-def test_unpatched_executorch_loads_the_file_with_constant_tensors(edge, tmp_path):
-    path, outputs = str(tmp_path / "p.pt2"), str(tmp_path / "out.pt")
-    save(edge, path)
-    printed = run_unpatched(
-        """
-        import json, sys, torch
-        from executorch.exir import load
-        program = load(sys.argv[1])
-        x = torch.linspace(-2, 2, 64).reshape(8, 8)
-        torch.save(program.module()(x), sys.argv[2])
-        print(json.dumps([
-            [s.kind.name, s.arg.name, s.target]
-            for s in program.graph_signature.input_specs
-        ]))
-        """,
-        path,
-        outputs,
-    )
-    specs = json.loads(printed.splitlines()[-1])
-    constants = {name: target for kind, name, target in specs if "CONST" in kind}
-    assert constants == merged(edge)
-    assert {kind for kind, _, _ in specs} == {
-        "PARAMETER",
-        "CONSTANT_TENSOR",
-        "USER_INPUT",
-    }
-    assert torch.equal(torch.load(outputs, weights_only=True), expected())
-
-
-def test_an_edge_file_of_unpatched_executorch_loads_here(tmp_path):
-    path = str(tmp_path / "p.pt2")
-    run_unpatched(
-        """
-        import sys, torch
-        from executorch.exir import save, to_edge
-        class Literal(torch.nn.Module):
-            def forward(self, x):
-                return x + torch.tensor([1.0, 2.0])
-        program = torch.export.export(Literal(), (torch.ones(2),))
-        save(to_edge(program).exported_program(), sys.argv[1])
-        """,
-        path,
-    )
-    program = load(path)
-    kinds = [spec.kind.name for spec in program.graph_signature.input_specs]
-    assert kinds == ["CONSTANT_TENSOR", "USER_INPUT"]
-    assert program.module()(torch.ones(2)).tolist() == [2.0, 3.0]
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,6 @@
 # This source code is licensed under the BSD-style license found in the
 # LICENSE file in the root directory of this source tree.
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import EdgeCompileConfig, to_edge
@@ -16,8 +11,12 @@ from executorch.exir.synthesized_constants import (
     collect_reports,
     read_synthesized_constants,
 )
+from executorch.exir.synthesized_constants.test.helpers import (
+    assert_runs_like,
+    lower,
+    Lowered,
+)
 from expecttest import TestCase
-from helpers import assert_runs_like, lower, Lowered
 from torch.export import export, ExportedProgram
 from torch.export.experimental import _export_forward_backward
 
@@ -187,14 +186,3 @@ aten_mul_tensor_1: USER_OUTPUT""",
                 assert_runs_like(
                     lowered, loss_and_gradient(x), (x,), rtol=1e-6, atol=1e-6
                 )
-
-    def test_flag_off_gives_the_bytes_of_a_process_without_the_patch(self):
-        script = Path(__file__).with_name("lower_without_patch.py")
-        stock = subprocess.run(
-            [sys.executable, str(script)],
-            env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
-            capture_output=True,
-        )
-        self.assertEqual(stock.returncode, 0, stock.stderr.decode())
-        lowered = lower(sigmoid_sum_with_backward(), False, [XnnpackPartitioner()])
-        self.assertEqual(stock.stdout, bytes(lowered.executorch.buffer))

@@ -16,7 +16,7 @@ from executorch.exir.synthesized_constants import Placement
 from executorch.exir.synthesized_constants.cli import main
 from executorch.exir.synthesized_constants.listing import compare_constants
 from executorch.exir.synthesized_constants.reader import list_synthesized_constants
-from placing import lower, Positions, X
+from executorch.exir.synthesized_constants.test.placing import lower, Positions, X
 from torch.export import export, save
 
 

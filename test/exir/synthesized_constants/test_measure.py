@@ -12,8 +12,8 @@ from executorch.exir.synthesized_constants.measure import (
     MethodCost,
     ProgramCost,
 )
+from executorch.exir.synthesized_constants.test.helpers import lower
 from expecttest import TestCase
-from helpers import lower
 from torch.export import export
 
 

@@ -11,7 +11,7 @@ import torch
 from executorch.exir._serialize._program import PTEFile
 from executorch.exir.synthesized_constants.named_data import own_named_data
 from executorch.exir.synthesized_constants.names import parse_name
-from placing import lower
+from executorch.exir.synthesized_constants.test.placing import lower
 from torch.export import export
 
 

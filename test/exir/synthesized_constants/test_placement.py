@@ -19,7 +19,14 @@ from executorch.exir.synthesized_constants import (
     SynthesizedConstantPolicy,
 )
 from executorch.exir.synthesized_constants.placement import DEFAULT_TAG, Where
-from placing import assert_same, lower, Positions, two_expected, two_methods, X
+from executorch.exir.synthesized_constants.test.placing import (
+    assert_same,
+    lower,
+    Positions,
+    two_expected,
+    two_methods,
+    X,
+)
 from torch.export import export
 
 

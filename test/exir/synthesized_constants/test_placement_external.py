@@ -18,12 +18,20 @@ from executorch.exir.synthesized_constants import (
 )
 from executorch.exir.synthesized_constants.manifest import MANIFEST_KEY
 from executorch.exir.synthesized_constants.placement import DEFAULT_TAG
+from executorch.exir.synthesized_constants.test.placing import (
+    assert_same,
+    lower,
+    Placed,
+    Positions,
+    two_expected,
+    two_methods,
+    X,
+)
 from executorch.extension.flat_tensor.serialize.serialize import (
     FlatTensorConfig,
     FlatTensorSerializer,
 )
 from executorch.runtime import Runtime
-from placing import assert_same, lower, Placed, Positions, two_expected, two_methods, X
 
 
 def keys(placed: Placed, tag: str = DEFAULT_TAG) -> Any:

@@ -16,10 +16,18 @@ from executorch.exir.synthesized_constants import (
     synthesized_inputs,
     SynthesizedConstantPolicy,
 )
+from executorch.exir.synthesized_constants.test.placing import (
+    assert_same,
+    lower,
+    Positions,
+    Scaled,
+    two_expected,
+    two_methods,
+    X,
+)
 from executorch.extension.pybindings.portable_lib import (
     _load_for_executorch_from_buffer,
 )
-from placing import assert_same, lower, Positions, Scaled, two_expected, two_methods, X
 from torch.export import export, ExportedProgram
 from torch.export.graph_signature import InputKind
 

@@ -18,6 +18,14 @@ from executorch.exir import ExecutorchBackendConfig
 from executorch.exir.passes import MemoryPlanningPass
 from executorch.exir.synthesized_constants import Placement, synthesized_inputs
 from executorch.exir.synthesized_constants.placement import DEFAULT_TAG, Where
+from executorch.exir.synthesized_constants.test.placing import (
+    assert_same,
+    lower,
+    Positions,
+    two_expected,
+    two_methods,
+    X,
+)
 from executorch.extension.pybindings.portable_lib import (
     _load_bundled_program_from_buffer,
     _load_for_executorch,
@@ -25,7 +33,6 @@ from executorch.extension.pybindings.portable_lib import (
     _load_for_executorch_from_bundled_program,
 )
 from executorch.extension.training import get_sgd_optimizer, TrainingModule
-from placing import assert_same, lower, Positions, two_expected, two_methods, X
 from torch.export import export
 from torch.export.experimental import _export_forward_backward
 

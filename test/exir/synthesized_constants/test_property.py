@@ -19,9 +19,12 @@ from executorch.exir import EdgeCompileConfig, to_edge
 from executorch.exir.program import _program
 from executorch.exir.synthesized_constants import SynthesizedConstantPolicy
 from executorch.exir.synthesized_constants.compact import bits
+from executorch.exir.synthesized_constants.test.random_programs import (
+    random_programs,
+    RandomProgram,
+)
 from executorch.runtime import Runtime
 from hypothesis import event, given, HealthCheck, note, settings
-from random_programs import random_programs, RandomProgram
 from torch._export import utils
 from torch.export import exported_program
 

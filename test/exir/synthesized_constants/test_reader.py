@@ -18,7 +18,7 @@ from executorch.exir.synthesized_constants import (
     read_synthesized_constants,
     SynthesizedConstantPolicy,
 )
-from helpers import lower, lower_and_run
+from executorch.exir.synthesized_constants.test.helpers import lower, lower_and_run
 from torch.export import export
 
 ALL = SynthesizedConstantPolicy(

@@ -20,7 +20,12 @@ from executorch.exir.synthesized_constants import (
 from executorch.exir.synthesized_constants.flat_tensor import read_names
 from executorch.exir.synthesized_constants.manifest import read_manifest
 from executorch.exir.synthesized_constants.reader import list_synthesized_constants
-from placing import lower, Placed, Positions, two_methods
+from executorch.exir.synthesized_constants.test.placing import (
+    lower,
+    Placed,
+    Positions,
+    two_methods,
+)
 
 MASK = torch.full((8, 8), float("-inf")).triu(1)
 

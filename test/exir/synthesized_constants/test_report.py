@@ -15,8 +15,8 @@ from executorch.exir.synthesized_constants import (
     SynthesizedConstantPolicy,
 )
 from executorch.exir.synthesized_constants.report import Entry, publish
+from executorch.exir.synthesized_constants.test.helpers import lower
 from expecttest import TestCase
-from helpers import lower
 from torch.export import export
 
 

@@ -21,8 +21,11 @@ from executorch.exir.synthesized_constants.select import (
     Plan,
     select,
 )
+from executorch.exir.synthesized_constants.test.random_programs import (
+    random_programs,
+    RandomProgram,
+)
 from hypothesis import given, HealthCheck, settings, strategies as st
-from random_programs import random_programs, RandomProgram
 from torch.fx import GraphModule, Node
 
 NO_LIMITS = Limits(None, None, None)

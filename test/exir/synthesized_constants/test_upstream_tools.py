@@ -32,10 +32,16 @@ from executorch.exir.synthesized_constants import (
     synthesized_inputs,
     SynthesizedConstantPolicy,
 )
+from executorch.exir.synthesized_constants.test.placing import (
+    assert_same,
+    lower,
+    Placed,
+    Positions,
+    X,
+)
 from executorch.extension.pybindings.portable_lib import (
     _load_for_executorch_from_buffer,
 )
-from placing import assert_same, lower, Placed, Positions, X
 from torch.export import export
 
 PLACEMENTS = [Placement.PROGRAM, Placement.EXTERNAL, Placement.INPUT]

@@ -11,38 +11,30 @@ EDITS = [
         owner="",
         anchor="from executorch.exir.schema import Program\n",
         text="""from executorch.exir.synthesized_constants.lift import (
+    lift_attributes_by_config,
     lift_by_config,
-    lift_tensor_attributes,
 )
-from executorch.exir.synthesized_constants.policy import resolve_flag
-from executorch.exir.synthesized_constants.run_time_data import (
+""",
+        why="The pass.",
+    ),
+    Insert(
+        owner="",
+        anchor="from executorch.exir.tracer import _default_decomposition_table",
+        text="""from executorch.exir.synthesized_constants.run_time_data import (
     add_input_names,
     add_named_constants,
 )
 """,
-        why="The pass, and what emission adds for it.",
-    ),
-    Replace(
-        owner="lift_constant_tensor_pass",
-        anchor="def lift_constant_tensor_pass(ep):",
-        replacement="def lift_constant_tensor_pass(ep, synthesized=False):",
-        why="With the flag on, a lifted scalar is a synthesized constant.",
-    ),
-    Replace(
-        owner="lift_constant_tensor_pass",
-        anchor="    if len([node for node in ep.graph.nodes",
-        replacement="""    if synthesized:
-        return lift_tensor_attributes(ep)
-
-    if len([node for node in ep.graph.nodes""",
-        why="With the flag on, a lifted scalar is a synthesized constant.",
+        before=True,
+        why="What emission adds for the constants.",
+        patch="emission",
     ),
     Replace(
         owner="_generate_edge_program",
-        anchor="lift_constant_tensor_pass(edge_program)",
-        replacement="""lift_constant_tensor_pass(
-        edge_program, synthesized=bool(resolve_flag(config.lift_synthesized_constants))
-    )""",
+        anchor="    edge_program = lift_constant_tensor_pass(edge_program)\n",
+        replacement="""    lift_attributes_by_config(edge_program, config.lift_synthesized_constants)
+    edge_program = lift_constant_tensor_pass(edge_program)
+""",
         why="The scalars of `1 - x` and the like get the kind.",
     ),
     Replace(
@@ -63,14 +55,11 @@ from executorch.exir.synthesized_constants.run_time_data import (
     ),
     Replace(
         owner="to_edge_transform_and_lower",
-        anchor="            lift_constant_tensor_pass(edge_manager.exported_program(method))\n",
-        replacement="""            lift_constant_tensor_pass(
-                edge_manager.exported_program(method),
-                synthesized=bool(resolve_flag(config.lift_synthesized_constants)),
-            )
+        anchor="        edge_manager = edge_manager.transform(transform_passes)\n",
+        replacement="""        edge_manager = edge_manager.transform(transform_passes)
         lift_by_config(edge_manager._edge_programs, config.lift_synthesized_constants)
 """,
-        why="The user's passes may have made new creators.",
+        why="The user's passes may have made new creators, and new scalars.",
     ),
     Replace(
         owner="EdgeProgramManager.to_backend",
@@ -88,6 +77,7 @@ from executorch.exir.synthesized_constants.run_time_data import (
             config_methods, execution_programs
         )""",
         why="An app asks the program for the names of its synthesized inputs.",
+        patch="emission",
     ),
     Replace(
         owner="ExecutorchProgramManager.__init__",
@@ -96,5 +86,6 @@ from executorch.exir.synthesized_constants.run_time_data import (
             named_data, execution_programs
         )""",
         why="Default values of inputs, and names for constants that delegates took.",
+        patch="emission",
     ),
 ]

@@ -1,0 +1,13 @@
+# Copyright (c) Meta Platforms, Inc. and affiliates.
+# All rights reserved.
+#
+# This source code is licensed under the BSD-style license found in the
+# LICENSE file in the root directory of this source tree.
+
+"""``python -m executorch.torch_patches``: see ``rendering/cli.py``."""
+
+import sys
+
+from executorch.torch_patches.rendering.cli import main
+
+sys.exit(main())
