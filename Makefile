@@ -33,6 +33,7 @@ fuzz: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python test/bench/import_time.py
 	$(BIN)/python test/bench/pass_time.py
+	$(BIN)/python test/bench/peak_memory.py
 
 # The checker finds packages by their paths, so it is shown the repository root under
 # the name that it is installed as.
