@@ -41,7 +41,7 @@ from torch.export.graph_signature import (
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
 
-from tiny_models import make, MODELS  # type: ignore[import-not-found]  # noqa: E402
+from tiny_models import make, MODELS  # noqa: E402
 
 POLICIES = {
     "no limits": SynthesizedConstantPolicy(

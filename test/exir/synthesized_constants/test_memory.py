@@ -17,9 +17,14 @@ from executorch.exir.synthesized_constants import (
     SynthesizedConstantPolicy,
 )
 from executorch.exir.synthesized_constants.analyse import RETAINED_TOTAL
-from helpers import lower_and_run
-from large_values import CausalMask, Fills, RotaryTable, UNLIMITED
-from tensor_memory import peak_tensor_bytes
+from executorch.exir.synthesized_constants.test.helpers import lower_and_run
+from executorch.exir.synthesized_constants.test.large_values import (
+    CausalMask,
+    Fills,
+    RotaryTable,
+    UNLIMITED,
+)
+from executorch.exir.synthesized_constants.test.tensor_memory import peak_tensor_bytes
 from torch.export import export, ExportedProgram
 
 SIZE = 1024
