@@ -45,6 +45,7 @@ setup(
     ],
     extras_require={
         "test": [
+            "coverage>=7",
             "expecttest",
             "hypothesis",
             "onnx",
