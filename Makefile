@@ -3,6 +3,7 @@ PYTHON ?= python3
 PIP_ARGS ?=
 PYTEST_ARGS ?= -n 2 --dist worksteal
 NOX_ARGS ?=
+UPSTREAM_ARGS ?= --jobs 2
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,7 +13,7 @@ SOURCES := exir torch_patches test setup.py noxfile.py
 # Tests and linters run two at a time; more threads only get in each other's way.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-versions fuzz bench lint format clean
+.PHONY: demo test test-versions upstream-test fuzz bench lint format clean
 
 demo: $(INSTALLED)
 	$(BIN)/python test/demo/demo.py
@@ -23,6 +24,11 @@ test: $(INSTALLED)
 # With other releases of torch and executorch, from the index: slow, and 30 GB in .nox.
 test-versions: $(INSTALLED)
 	$(BIN)/nox $(NOX_ARGS)
+
+# The tests that executorch ships: unpatched, patched, and with the flag on by default.
+# make upstream-test UPSTREAM_ARGS="exir/emit exir/tests/test_passes.py --modes forced"
+upstream-test: $(INSTALLED)
+	$(BIN)/python test/upstream/run_upstream.py $(UPSTREAM_ARGS)
 
 # Random programs, many more than make test runs: make fuzz FUZZ_EXAMPLES=20000
 fuzz: export FUZZ_EXAMPLES ?= 5000
@@ -42,7 +48,7 @@ lint: $(INSTALLED)
 	$(BIN)/flake8 $(SOURCES)
 	mkdir -p .mypy_cache/root
 	ln -sfn "$(CURDIR)" .mypy_cache/root/executorch
-	MYPYPATH=.mypy_cache/root $(BIN)/mypy \
+	MYPYPATH=.mypy_cache/root:test/upstream $(BIN)/mypy \
 		$(addprefix .mypy_cache/root/executorch/,exir torch_patches test)
 
 format: $(INSTALLED)
