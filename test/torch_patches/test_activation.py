@@ -34,12 +34,19 @@ def test_no_import_of_ours_is_needed_and_children_inherit(run):
 def test_an_explicit_import_does_without_the_entry_point(run):
     run(
         """
+        import pickle
         assert is_stock()
+        from executorch.exir import EdgeCompileConfig
+        of_stock = pickle.dumps(EdgeCompileConfig(_skip_dim_order=True))
+
         import executorch.exir.synthesized_constants
         from executorch.torch_patches.activation import activate, is_active
         assert is_active()
         activate()
         assert lifted() == 1
+        read = pickle.loads(of_stock)
+        assert read == EdgeCompileConfig(_skip_dim_order=True)
+        assert read.lift_synthesized_constants is False
         """,
         autoload=False,
     )
@@ -48,19 +55,30 @@ def test_an_explicit_import_does_without_the_entry_point(run):
 @pytest.mark.parametrize(
     "flags, first",
     [
-        (["-O"], "executorch.exir.program._program"),
+        # An edited module that is half imported when executorch.exir is complete.
+        (["-OO"], "executorch.backends.vulkan.utils"),
         (["-X", "importtime"], "executorch.exir.synthesized_constants"),
     ],
 )
 def test_it_does_not_matter_what_is_imported_first(flags, first, run):
-    run(f"import {first}\nassert lifted() == 1", *flags)
+    run(
+        f"""
+        warnings.filterwarnings("error", "synthesized constants")
+        import {first}
+        assert lifted() == 1
+        from executorch.backends.vulkan.utils import update_program_state_dict as edited
+        assert "[synthesized constants]" in edited.__code__.co_filename
+        """,
+        *flags,
+    )
 
 
 def test_imports_and_activation_in_threads_do_not_wait_for_each_other(run):
     run(
         """
-        import faulthandler, importlib, threading
+        import faulthandler, importlib, threading, time
         faulthandler.dump_traceback_later(120, exit=True)
+        warnings.filterwarnings("error", "synthesized constants")
         from executorch.torch_patches.activation import activate
 
         failures = []
@@ -71,22 +89,85 @@ def test_imports_and_activation_in_threads_do_not_wait_for_each_other(run):
             except BaseException as error:
                 failures.append(error)
 
-        threads = [
+        others = [
             threading.Thread(target=attempt, args=args)
             for args in [
-                (importlib.import_module, "executorch.exir"),
+                (importlib.import_module, "executorch.exir.synthesized_constants"),
                 (activate,),
                 (activate,),
                 (importlib.import_module, "torch.export.unflatten"),
                 (importlib.import_module, "executorch.exir"),
             ]
         ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
+
+        class Start:
+            def find_spec(self, name, path=None, target=None):
+                if name == "executorch.exir.capture":  # so executorch.exir is begun
+                    sys.meta_path.remove(self)
+                    for thread in others:
+                        thread.start()
+                    time.sleep(0.5)
+
+        sys.meta_path.insert(0, Start())
+        attempt(importlib.import_module, "executorch.exir")
+        for thread in others:
             thread.join()
         assert not failures, failures
         assert lifted() == 1
+        """
+    )
+
+
+def test_a_fork_and_an_interrupt_wait_for_changes_under_way(run):
+    run(
+        """
+        import importlib, os, signal, threading, time
+        import executorch.exir
+        from executorch.torch_patches import live
+
+        commit, begun = live.commit, threading.Event()
+
+        def slow_commit(prepared):
+            begun.set()
+            time.sleep(0.5)
+            commit(prepared)
+
+        def interrupted_commit(prepared):
+            live.commit = commit
+            raise KeyboardInterrupt
+
+        def is_edited(name, *owners):
+            holder = importlib.import_module(name)
+            for owner in owners:
+                holder = getattr(holder, owner)
+            return "[synthesized constants]" in holder.__code__.co_filename
+
+        live.commit = slow_commit
+        late = ("torch.export._unlift", "_unlift_exported_program_lifted_states")
+        thread = threading.Thread(target=is_edited, args=late)
+        thread.start()
+        begun.wait()
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(120)  # ends a child that waits for a lock
+            size = "executorch.devtools.size_analysis_tool.size_analysis_tool"
+            os._exit(not is_edited(size, "_get_nested_model_data"))
+        assert os.waitpid(pid, 0)[1] == 0
+        thread.join()
+
+        live.commit = interrupted_commit
+        config_partitioner = "exir.backend.canonical_partitioners.config_partitioner"
+        late = (
+            f"executorch.{config_partitioner}",
+            "ConfigerationBasedPartitioner",
+            "partition",
+        )
+        try:
+            is_edited(*late)
+        except KeyboardInterrupt:
+            assert is_edited(*late)
+        else:
+            assert False, "the interrupt was lost"
         """
     )
 

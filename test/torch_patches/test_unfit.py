@@ -12,6 +12,8 @@ is these; elsewhere the process is told that they are not.
 """
 
 import importlib.metadata
+import sys
+import types
 
 import pytest
 
@@ -147,6 +149,20 @@ def test_it_names_package_version_file_and_anchor(monkeypatch):
         "instead of once"
     )
     assert module == "  torch 2.13.1 has no source file of torch.nowhere"
+
+
+def test_it_names_a_module_of_which_only_the_compiled_file_is_installed(monkeypatch):
+    compiled = types.ModuleType("torch.compiled")
+    compiled.__file__ = "compiled.pyc"
+    monkeypatch.setitem(sys.modules, "torch.compiled", compiled)
+    edit = Replace("f", "a", "b", "Test.")
+    monkeypatch.setattr(
+        installed.edits, "by_module", lambda: {"torch.compiled": [edit]}
+    )
+    monkeypatch.setattr(installed, "_version", fake("2.13.1", "1.4.0"))
+    assert message_of_find_targets()[1:] == [
+        "  torch 2.13.1 has no source file of torch.compiled"
+    ]
 
 
 @pytest.mark.parametrize(
