@@ -2,23 +2,28 @@
 PYTHON ?= python3
 PIP_ARGS ?=
 PYTEST_ARGS ?= -n 2 --dist worksteal
+NOX_ARGS ?=
 UPSTREAM_ARGS ?= --jobs 2
 
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-SOURCES := exir torch_patches test setup.py
+SOURCES := exir torch_patches test setup.py noxfile.py
 
 # Tests and linters run two at a time; more threads only get in each other's way.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test upstream-test fuzz bench lint format clean
+.PHONY: demo test test-versions upstream-test fuzz bench lint format clean
 
 demo: $(INSTALLED)
 	$(BIN)/python test/demo/demo.py
 
 test: $(INSTALLED)
 	$(BIN)/pytest $(PYTEST_ARGS)
+
+# With other releases of torch and executorch, from the index: slow, and 30 GB in .nox.
+test-versions: $(INSTALLED)
+	$(BIN)/nox $(NOX_ARGS)
 
 # The tests that executorch ships: unpatched, patched, and with the flag on by default.
 # make upstream-test UPSTREAM_ARGS="exir/emit exir/tests/test_passes.py --modes forced"
@@ -34,6 +39,7 @@ fuzz: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python test/bench/import_time.py
 	$(BIN)/python test/bench/pass_time.py
+	$(BIN)/python test/bench/peak_memory.py
 
 # The checker finds packages by their paths, so it is shown the repository root under
 # the name that it is installed as.
@@ -49,7 +55,7 @@ format: $(INSTALLED)
 	$(BIN)/ufmt format $(SOURCES)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .nox build dist *.egg-info .mypy_cache .pytest_cache .hypothesis
 
 $(INSTALLED): setup.py pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { \
@@ -58,5 +64,5 @@ $(INSTALLED): setup.py pyproject.toml constraints.txt
 		echo "error: $$($(PYTHON) --version) is not supported: executorch 1.5 needs" \
 			"Python 3.10 to 3.13; name one with make PYTHON=..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install $(PIP_ARGS) -c constraints.txt -e '.[test,demo,lint]'
+	$(BIN)/python -m pip install $(PIP_ARGS) -c constraints.txt -e '.[test,demo,lint,versions]'
 	touch $@

@@ -37,18 +37,20 @@ setup(
     packages=packages(),
     package_dir=NEW,
     install_requires=[
-        "torch>=2.13,<2.14",
-        "executorch>=1.5,<1.6",
+        "torch>=2.13,<2.15",
+        "executorch>=1.4,<1.6",
         "networkx",
         "tabulate",
         "wrapt",
     ],
     extras_require={
         "test": [
+            "coverage>=7",
             "expecttest",
             "hypothesis",
             "onnx",
             "onnxscript",
+            "packaging",
             "pytest>=9",
             "pytest-reportlog",
             "pytest-timeout",
@@ -58,6 +60,7 @@ setup(
             "transformers>=5,<6",
         ],
         "demo": ["transformers>=5,<6"],
+        "versions": ["nox"],
         "lint": [
             "black==24.4.2",
             "flake8==6.1.0",

@@ -29,6 +29,8 @@ class Replace:
         why: one sentence for the reviewer.
         patch: the patch of the series (``rendering/series.py``) that brings it, where
             that is not the one of its file.
+        since: the first release of the package that has this place, where that is not
+            the lowest supported one. Older ones do without the edit.
     """
 
     owner: str
@@ -36,6 +38,7 @@ class Replace:
     replacement: str
     why: str
     patch: str = ""
+    since: Tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Insert:
         live: at module level only, the statement that has the same effect in a module
             that is already imported, where ``text`` is not a statement of its own
             (an entry of a dict display).
-        patch: as for ``Replace``.
+        patch, since: as for ``Replace``.
     """
 
     owner: str
@@ -66,6 +69,7 @@ class Insert:
     before: bool = False
     live: str = ""
     patch: str = ""
+    since: Tuple[int, int] = (0, 0)
 
     @property
     def replacement(self) -> str:
@@ -177,7 +181,10 @@ def _is_made(source: str, edit: Edit) -> bool:
         start, end = owner_span(source, edit.owner)
     except AnchorError:
         return False
-    return source.count(edit.replacement, start, end) == 1
+    if source.count(edit.replacement, start, end) != 1:
+        return False
+    # What is left of a deletion stood there before it, too.
+    return edit.anchor in edit.replacement or edit.anchor not in source[start:end]
 
 
 def apply_to_text(source: str, edits: Iterable[Edit]) -> str:

@@ -22,8 +22,8 @@ from executorch.torch_patches.errors import AnchorError, PatchError
 
 # package -> (lowest supported version, first version that is not)
 SUPPORTED: Dict[str, Tuple[Tuple[int, int], Tuple[int, int]]] = {
-    "torch": ((2, 13), (2, 14)),
-    "executorch": ((1, 5), (1, 6)),
+    "torch": ((2, 13), (2, 15)),
+    "executorch": ((1, 4), (1, 6)),
 }
 
 
@@ -48,14 +48,16 @@ def find_targets() -> Tuple[Target, ...]:
             anchor that is missing.
     """
     problems = _version_problems()
+    if problems:  # anchors that do not fit either would tell nothing more
+        raise _misfit(problems)
     targets = []
-    for module, module_edits in edits.by_module().items():
+    for module, module_edits in installed_edits().items():
         package = module.partition(".")[0]
-        if not _version(package):
-            continue  # that it is not installed is among the problems
         path = locate(module)
         if path is None:
-            problems.append(f"{package} {_version(package)} has no module {module}")
+            problems.append(
+                f"{package} {_version(package)} has no source file of {module}"
+            )
             continue
         source = Path(path).read_text(encoding="utf-8")
         to_do = pending(source, module_edits)
@@ -66,24 +68,45 @@ def find_targets() -> Tuple[Target, ...]:
         if to_do:
             targets.append(Target(module, path, source, to_do))
     if problems:
-        raise PatchError(
-            "the installed packages are not the ones that the edits were made for; "
-            "nothing was changed.\n  " + "\n  ".join(problems)
-        )
+        raise _misfit(problems)
     return tuple(targets)
+
+
+def installed_edits() -> Dict[str, Tuple[edits.Edit, ...]]:
+    """Returns the edits of each module that the installed releases have."""
+    found = {}
+    for module, module_edits in edits.by_module().items():
+        release = parse_release(_version(module.partition(".")[0]))
+        applicable = tuple(e for e in module_edits if e.since <= release)
+        if applicable:
+            found[module] = applicable
+    return found
+
+
+def _misfit(problems: List[str]) -> PatchError:
+    return PatchError(
+        "the installed packages are not the ones that the edits were made for; "
+        "nothing was changed, and EdgeCompileConfig has no lift_synthesized_constants."
+        "\n  " + "\n  ".join(problems)
+    )
 
 
 def _version_problems() -> List[str]:
     problems = []
     for package, (low, high) in SUPPORTED.items():
         installed = _version(package)
-        release = tuple(int(p) for p in installed.split(".")[:2] if p.isdigit())
-        if not low <= release < high:
+        if not low <= parse_release(installed) < high:
+            found = f"{package} {installed} is" if installed else f"{package} is not"
             problems.append(
-                f"{package} {installed or '(none)'} is installed; supported: "
+                f"{found} installed; supported: "
                 f">={'.'.join(map(str, low))},<{'.'.join(map(str, high))}"
             )
     return problems
+
+
+def parse_release(version: str) -> Tuple[int, ...]:
+    """Returns (2, 13) for "2.13.0+cpu", () for no version."""
+    return tuple(int(p) for p in version.split(".")[:2] if p.isdigit())
 
 
 @functools.lru_cache(maxsize=None)
@@ -98,7 +121,8 @@ def locate(module: str) -> Optional[str]:
     """Returns the path of a module's source file without importing it or its parents,
     or None if there is none."""
     if module in sys.modules:
-        return sys.modules[module].__file__
+        path = sys.modules[module].__file__ or ""
+        return path if path.endswith(".py") else None
     parent, names = module, list[str]()
     while parent not in sys.modules and "." in parent:
         parent, _, name = parent.rpartition(".")

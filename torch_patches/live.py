@@ -20,8 +20,10 @@ import __future__
 
 import ast
 import contextlib
+import importlib.machinery
 import io
 import linecache
+import os
 import tokenize
 import types
 from dataclasses import dataclass
@@ -38,10 +40,12 @@ from executorch.torch_patches.edit import (
 from executorch.torch_patches.errors import PatchError
 from executorch.torch_patches.extend import add_to_class, check_addition
 
-# Appended to the file name of edited code, so that a traceback or debugger shows the
-# edited lines (from linecache) and never the lines of the file on disk. It must not say
-# executorch: torch.export looks for that in the file names of its callers.
-FILE_SUFFIX = "[synthesized constants]"
+# Part of the file name of edited code. It must not say executorch: torch.export looks for
+# that in the file names of its callers.
+MARK = "[synthesized constants]"
+
+# Where the lines of edited code begin, or a multiple of it.
+LINES = 10_000
 
 # A step makes one change and tells the stack how to take it back.
 Step = Callable[[contextlib.ExitStack], None]
@@ -77,10 +81,30 @@ class _File:
     def globals(self) -> Dict[str, Any]:
         return vars(self.module)
 
-    def compile(self, tree: Union[ast.Module, str]) -> types.CodeType:
-        """Compiles a piece of the file under the file's own ``__future__``."""
+    def compile(self, tree: ast.Module, down: int) -> types.CodeType:
+        """Compiles a piece of the file, which stands so many lines further down in it,
+        under the file's own ``__future__``."""
+        ast.increment_lineno(tree, down)
         flags = self.code.co_flags & __future__.annotations.compiler_flag
         return compile(tree, self.code.co_filename, "exec", flags, dont_inherit=True)
+
+
+def edited_path(path: str) -> str:
+    """Returns the file name of the edited code of the file ``path``.
+
+    No such file exists, so that tracebacks and debuggers show the edited lines and never
+    those of the file on disk. It begins with ``path``, since torch's compiler goes by
+    where a file is. The last part is that of ``path``: coverage tools then take the code
+    for that of ``path``, and as all its lines are beyond the end of that file they say
+    nothing of it, instead of failing for want of the source.
+    """
+    return os.path.join(path + MARK, os.path.basename(path))
+
+
+def shown(source: str) -> str:
+    """Returns source with its lines moved down to 10,001 and on, or to 20,001 where it
+    has more than 10,000, and so on."""
+    return "\n" * (-(-source.count("\n") // LINES) * LINES) + source
 
 
 def prepare(
@@ -102,7 +126,7 @@ def prepare(
             can't be made to a module in use. The message names which.
     """
     edits = list(edits)
-    edited = apply_to_text(source, edits)
+    edited = shown(apply_to_text(source, edits))
     functions = [_function_of(module, e.owner) for e in edits if isinstance(e, Replace)]
     added: Dict[str, List[ast.stmt]] = {}
     for edit in edits:
@@ -111,7 +135,7 @@ def prepare(
     at_module_level = added.pop("", [])
     new = [node for node in at_module_level if isinstance(node, ast.FunctionDef)]
     owners = dict.fromkeys([*functions, *added, *(node.name for node in new)])
-    file = _File(module, source, edited, _compile(edited, owners, path + FILE_SUFFIX))
+    file = _File(module, source, edited, _compile(edited, owners, edited_path(path)))
 
     changes = [_show_edited_lines(file)]
     changes += [_define(file, node) for node in new]
@@ -191,15 +215,29 @@ def _bind(namespace: Dict[str, Any], names: Dict[str, Any]) -> Step:
 
 
 def _show_edited_lines(file: _File) -> Step:
-    # No modification time: linecache then never looks for the file.
-    name, lines = file.code.co_filename, file.edited.splitlines(keepends=True)
-    return _bind(linecache.cache, {name: (len(file.edited), None, lines, name)})
+    """Makes linecache find the edited lines: now, and again when its cache is cleared."""
+    text = file.edited
+    loader = file.module.__loader__
+
+    def get_source(name: str = "") -> str:
+        return text
+
+    def step(undo: contextlib.ExitStack) -> None:
+        lazy = {file.code.co_filename: (get_source,)}
+        _bind(linecache.cache, lazy)(undo)  # type: ignore[arg-type]
+        # linecache asks the loader for the lines of a file that does not exist (PEP 302).
+        # This kind of loader loads one module.
+        if isinstance(loader, importlib.machinery.SourceFileLoader):
+            _bind(vars(loader), {"get_source": get_source})(undo)
+
+    return step
 
 
 def _define(file: _File, node: ast.FunctionDef) -> Step:
     """A new function at module level."""
     code = _code_of(file.code, node.name)
-    definition = file.compile(ast.Module([node], []))
+    first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+    definition = file.compile(ast.Module([node], []), code.co_firstlineno - first)
 
     def step(undo: contextlib.ExitStack) -> None:
         namespace: Dict[str, Any] = {}
@@ -216,7 +254,10 @@ def _execute(file: _File, node: ast.stmt) -> Step:
     """A statement at module level that is neither an import nor a definition."""
     if not isinstance(node, (ast.Assign, ast.AnnAssign, ast.Expr)):
         raise PatchError(f"cannot add {ast.unparse(node)!r} to {file.module.__name__}")
-    code = file.compile(ast.Module([node], []))
+    # Run once: there is nothing to step through.
+    code = compile(
+        ast.Module([node], []), "<statement of an edit>", "exec", dont_inherit=True
+    )
     used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
 
     def step(undo: contextlib.ExitStack) -> None:
@@ -307,7 +348,7 @@ def _swap_functions(file: _File, owner: str) -> List[Step]:
     stub = None
     if _header(file.source, owner) != _header(file.edited, owner):
         header = _header(file.edited, owner)
-        stub = file.compile(header + " pass")
+        stub = file.compile(ast.parse(header + " pass"), code.co_firstlineno - 1)
     scope = vars(holder) if classes else {}
     return [_swap(file, function, code, stub, scope) for function in functions]
 

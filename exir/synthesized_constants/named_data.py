@@ -14,7 +14,6 @@ asks that segments be disjoint (runtime/executor/pte_data_map.cpp reads ``offset
 import hashlib
 from typing import Dict, List, Optional, TYPE_CHECKING
 
-from executorch.exir._serialize._cord import FileBackedData
 from executorch.exir.schema import Buffer, DataSegment, NamedData, Program
 from executorch.exir.synthesized_constants.manifest import MANIFEST_KEY
 from executorch.exir.synthesized_constants.names import parse_name
@@ -116,7 +115,7 @@ def _shared_with_constants(pte_file: "PTEFile", alignment: int) -> Dict[str, int
     shared = {}
     for key, entry in named_data.pte_data.items():
         data = named_data.buffers[entry.buffer_index]
-        if isinstance(data, FileBackedData) or alignment % entry.alignment:
+        if not isinstance(data, bytes) or alignment % entry.alignment:
             continue
         index = index_of.get(_digest(data)) if data else None
         if index is not None:
@@ -133,7 +132,7 @@ def _check_names(pte_file: "PTEFile", constants: List[Buffer]) -> None:
         if entry is None:
             continue
         data = named_data.buffers[entry.buffer_index]
-        if isinstance(data, FileBackedData) or data != constants[index].storage:
+        if not isinstance(data, bytes) or data != constants[index].storage:
             raise ValueError(
                 f"the synthesized constant {name} has the name of other named data; "
                 "give that another key, or leave the constant's name out with "

@@ -44,7 +44,8 @@ class SynthesizedConstant:
     """Describes one constant, for backends, placement functions and reports.
 
     Attributes:
-        name: target (FQN) of the constant, equal for equal constants.
+        name: target (FQN) of the constant, equal for equal constants; "" for a value
+            that was not lifted and not computed.
         op: the op that made the value, e.g. ``"aten.full.default"``.
         steps: the chain of ops that leads to it, in order; the last is ``op``. At most
             the last ``MAX_CHAIN`` of them.

@@ -8,10 +8,18 @@
 default values of inputs, and names for the constants that delegates took."""
 
 import hashlib
-from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import (
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+    TYPE_CHECKING,
+)
 
 import torch
-from executorch.exir._serialize._cord import CordBuffer, FileBackedData
 from executorch.exir._serialize._named_data_store import NamedDataStoreOutput
 from executorch.exir._serialize.data_serializer import DataEntry
 from executorch.exir.delegate import executorch_call_delegate
@@ -44,6 +52,9 @@ from executorch.exir.tensor import scalar_type_enum
 from executorch.exir.tensor_layout import TensorLayout
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
+
+if TYPE_CHECKING:
+    from executorch.exir._serialize._cord import CordBuffer
 
 #: Bytes. What a tensor's data needs at run time, whichever type it has.
 _ALIGNMENT = 16
@@ -259,11 +270,11 @@ def _name_tells(name: str, layout: TensorLayout) -> bool:
     )
 
 
-def digest(buffer: CordBuffer) -> bytes:
+def digest(buffer: "CordBuffer") -> bytes:
     """Returns the SHA-256 of bytes in memory or on disk."""
-    if isinstance(buffer, FileBackedData):
-        return buffer.sha256()
-    return hashlib.sha256(buffer).digest()
+    if isinstance(buffer, bytes):
+        return hashlib.sha256(buffer).digest()
+    return buffer.sha256()
 
 
 def _layout(tensor: torch.Tensor, dim_order: Sequence[int]) -> TensorLayout:

@@ -6,17 +6,13 @@
 
 import pytest
 import torch
-from executorch.backends.native.serialization import graph_serialize
-from executorch.backends.transforms.convert_conv1d_to_conv2d_pass import (
-    ConvertConv1dToConv2dPass,
-)
+from executorch.backends.transforms import utils
 from executorch.backends.transforms.utils import (
     create_constant_placeholder,
     create_mutable_buffer,
     delete_constant_placeholder,
     get_param_tensor,
     is_param_node,
-    set_param_tensor,
 )
 from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
 from executorch.backends.vulkan.utils import update_program_state_dict
@@ -32,6 +28,11 @@ from executorch.exir.synthesized_constants.test.lifted_programs import (
 )
 from torch.export import export
 from torch.export.graph_signature import InputKind
+
+
+since_1_5 = pytest.mark.skipif(
+    not hasattr(utils, "set_param_tensor"), reason="new in executorch 1.5"
+)
 
 
 @pytest.fixture
@@ -59,10 +60,11 @@ def test_the_helpers_of_backends_read_the_kind(program):
         assert get_param_tensor(program, node) is program.constants[target]
 
 
+@since_1_5
 def test_a_pass_that_sets_a_tensor_makes_a_constant_tensor_of_its_own(program):
     first, second = (placeholder(program, name) for name in SHARED)
     target = synthesized(program)[second.name]
-    set_param_tensor(program, first, torch.tensor([3.0]))
+    utils.set_param_tensor(program, first, torch.tensor([3.0]))
     assert get_param_tensor(program, first).tolist() == [3.0]
     assert get_param_tensor(program, second).tolist() == [2.0]
     assert kind_of(program, first.name) is InputKind.CONSTANT_TENSOR
@@ -71,9 +73,10 @@ def test_a_pass_that_sets_a_tensor_makes_a_constant_tensor_of_its_own(program):
     program.validate()
 
 
+@since_1_5
 def test_the_last_placeholder_that_is_set_takes_its_tensor_along(program):
     target = synthesized(program)["synth_mul"]
-    set_param_tensor(program, placeholder(program, "synth_mul"), torch.zeros(8))
+    utils.set_param_tensor(program, placeholder(program, "synth_mul"), torch.zeros(8))
     assert target not in program.constants
     assert "synth_mul" not in synthesized(program)
     program.validate()
@@ -168,7 +171,10 @@ def test_vulkan_takes_constants_of_the_kind_into_its_delegate():
     assert any(inner)
 
 
+@since_1_5
 def test_the_native_backend_stores_constants_of_the_kind(program):
+    from executorch.backends.native.serialization import graph_serialize
+
     refs, data, mutable = graph_serialize._extract_constants_and_mutable_buffers(
         program.graph_signature, program.state_dict, program.constants, set()
     )
@@ -186,7 +192,12 @@ class Conv(torch.nn.Module):
         return torch.nn.functional.conv1d(x, torch.arange(6.0).reshape(2, 3, 1))
 
 
+@since_1_5
 def test_conv1d_becomes_conv2d_with_a_weight_of_the_kind():
+    from executorch.backends.transforms.convert_conv1d_to_conv2d_pass import (
+        ConvertConv1dToConv2dPass,
+    )
+
     args = (torch.randn(1, 3, 5),)
     program = to_edge(
         export(Conv(), args), compile_config=with_flag()

@@ -12,6 +12,7 @@ import sys
 import textwrap
 
 import pytest
+from sites import output, pip, ROOT
 
 # What a child needs to show that the flag works and what the stock package does.
 PRELUDE = """
@@ -55,13 +56,29 @@ def run_fixture():
     return _run
 
 
-def _run(code, *flags, autoload=True, **environment):
+@pytest.fixture(name="wheel", scope="session")
+def wheel_fixture(tmp_path_factory):
+    """Builds the wheel from a copy of the tree: setuptools writes beside setup.py."""
+    directory = tmp_path_factory.mktemp("wheel")
+    tree = directory / "tree"
+    listed = output("git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard")
+    for name in listed.splitlines():
+        if (ROOT / name).is_file():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            (tree / name).write_bytes((ROOT / name).read_bytes())
+    pip("wheel", "--no-deps", "--no-build-isolation", "-w", str(directory), str(tree))
+    (found,) = directory.glob("*.whl")
+    return found
+
+
+def _run(code, *flags, autoload=True, python=sys.executable, **environment):
     """Runs ``code`` in a new interpreter and returns what it wrote to stdout.
 
     Args:
         code: follows ``PRELUDE``.
         flags: of the interpreter.
         autoload: whether ``import torch`` loads the packages that extend it.
+        python: the interpreter.
         environment: variables that differ from this process's.
     """
     variables = {
@@ -71,7 +88,7 @@ def _run(code, *flags, autoload=True, **environment):
         **environment,
     }
     child = subprocess.run(
-        [sys.executable, *flags, "-c", PRELUDE + textwrap.dedent(code)],
+        [python, *flags, "-c", PRELUDE + textwrap.dedent(code)],
         env=variables,
         capture_output=True,
         text=True,

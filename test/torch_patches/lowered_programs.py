@@ -4,10 +4,11 @@
 # This source code is licensed under the BSD-style license found in the
 # LICENSE file in the root directory of this source tree.
 
-"""Lowers programs and prints the hash of each file. Tests run it in processes of their
-own, with what they want to compare."""
+"""Lowers programs with the flag off and on, and prints the hash of each file. Tests run
+it in processes of their own, with what they want to compare."""
 
 import hashlib
+import os
 
 import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
@@ -66,16 +67,20 @@ mask = export(Mask(), (torch.ones(8, 8),))
 shape = {0: Dim("n", max=7)}
 dynamic = export(Loss(), (torch.ones(3, 4),), dynamic_shapes=(shape,))
 branch = export(Branch(), (torch.ones(4),))
-unchecked = EdgeCompileConfig(_check_ir_validity=False)
-lowered = {
-    "conv": to_edge_transform_and_lower(conv, partitioner=[XnnpackPartitioner()]),
-    "loss": to_edge_transform_and_lower(loss, partitioner=[XnnpackPartitioner()]),
-    "methods": to_edge_transform_and_lower({"a": mask, "b": conv}),
-    "dynamic": to_edge(dynamic),
-    "branch": to_edge(branch, compile_config=unchecked),
-}
-for name, edge in lowered.items():
-    program = edge.to_executorch()
-    print(name, len(program.buffer), hashlib.sha256(program.buffer).hexdigest())
-external = to_edge(conv).to_executorch(ExecutorchBackendConfig(external_constants=True))
-print("external", hashlib.sha256(external.buffer).hexdigest())
+for flag in ("0", "1"):
+    os.environ["EXECUTORCH_LIFT_SYNTHESIZED_CONSTANTS"] = flag  # stock does not look
+    unchecked = EdgeCompileConfig(_check_ir_validity=False)
+    lowered = {
+        "conv": to_edge_transform_and_lower(conv, partitioner=[XnnpackPartitioner()]),
+        "loss": to_edge_transform_and_lower(loss, partitioner=[XnnpackPartitioner()]),
+        "methods": to_edge_transform_and_lower({"a": mask, "b": conv}),
+        "dynamic": to_edge(dynamic),
+        "branch": to_edge(branch, compile_config=unchecked),
+    }
+    programs = {name: edge.to_executorch() for name, edge in lowered.items()}
+    programs["external"] = to_edge(conv).to_executorch(
+        ExecutorchBackendConfig(external_constants=True)
+    )
+    for name, program in programs.items():
+        digest = hashlib.sha256(program.buffer).hexdigest()
+        print(flag, name, len(program.buffer), digest)

@@ -15,6 +15,7 @@ from executorch.torch_patches.edit import (
     Insert,
     only,
     owner_span,
+    pending,
     Replace,
 )
 from executorch.torch_patches.errors import AnchorError
@@ -188,3 +189,19 @@ def test_decorators_of_several_lines_are_kept():
     ).replace("@other\nclass C(object):\n    x = 1", "\nclass C:\n").replace(
         "    def g(self):\n        pass\n", "\n\n"
     )
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        Replace("f", "one", "two", "Test."),
+        Replace("f", "return one", "return", "Test."),
+        Replace("f", "one", "one + one", "Test."),
+        Insert("", "import a\n", "import b\n", "Test."),
+        Insert("", "def f", "# f\n", "Test.", before=True),
+    ],
+)
+def test_an_edit_is_pending_until_it_is_made(edit):
+    source = "import a\ndef f():\n    return one\ndef g():\n    return two\n"
+    assert pending(source, [edit]) == [edit]
+    assert pending(apply_to_text(source, [edit]), [edit]) == []

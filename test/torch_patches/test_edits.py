@@ -18,7 +18,7 @@ import executorch.exir.synthesized_constants  # noqa: F401
 import pytest
 from executorch.torch_patches.edit import apply_to_text, Insert, Replace
 from executorch.torch_patches.installed import find_targets
-from executorch.torch_patches.live import FILE_SUFFIX
+from executorch.torch_patches.live import edited_path, shown
 from executorch.torch_patches.rendering.render import merge, render
 from executorch.torch_patches.rendering.series import EXECUTORCH, PYTORCH, SERIES
 from executorch.torch_patches.rendering.tree import Directory
@@ -119,8 +119,8 @@ def rendered_fixture():
 @pytest.mark.parametrize("module", TARGETS)
 def test_the_process_runs_what_the_rendered_file_gives(module, rendered):
     target = TARGETS[module]
-    text = rendered[target.path]
-    whole = compile(text, target.path + FILE_SUFFIX, "exec", dont_inherit=True)
+    text = shown(rendered[target.path])
+    whole = compile(text, edited_path(target.path), "exec", dont_inherit=True)
     expected = dict(_definitions(whole))
     try:
         imported = importlib.import_module(module)

@@ -8,17 +8,20 @@
 is edited, or listed in ``ledger.txt`` with a reason why it need not be.
 
 To make the lines for new sites, run this file as a program: it prints the ledger as it
-should be, with ``?`` where a reason is missing.
+should be, with ``?`` where a reason is missing. Say at the end of a line of which
+releases it holds, where not of all.
 """
 
 import ast
+import importlib.metadata
 import importlib.util
 from collections import Counter
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Tuple
 
 import pytest
-from executorch.torch_patches import edits
+from executorch.torch_patches.installed import installed_edits
+from packaging.requirements import Requirement
 
 LEDGER = Path(__file__).with_name("ledger.txt")
 
@@ -143,24 +146,44 @@ def installed() -> Dict[Site, str]:
     return sites
 
 
-def ledger() -> Dict[Site, Tuple[str, str]]:
-    """Returns site -> what it says, reason."""
-    lines = {}
-    for line in LEDGER.read_text(encoding="utf-8").splitlines():
-        if line and not line.startswith("#"):
-            path, owner, says, reason = (part.strip() for part in line.split("|"))
-            site = Site(path, owner)
-            assert site not in lines, f"listed twice: {line}"
-            lines[site] = (says, reason)
+class Known(NamedTuple):
+    """What the ledger says of a site, with the releases that it holds of, as in
+    ``torch>=2.14``; none stands for all."""
+
+    says: str
+    reason: str
+    releases: str = ""
+
+
+def ledger() -> Dict[Site, Known]:
+    """Returns what the ledger says of the installed releases."""
+    lines: Dict[Site, Known] = {}
+    for site, known in _lines():
+        if _is_installed(known.releases):
+            assert site not in lines, f"listed twice: {site}"
+            lines[site] = known
     return lines
 
 
-def differences(
-    found: Dict[Site, str], listed: Dict[Site, Tuple[str, str]]
-) -> Iterator[str]:
+def _lines() -> Iterator[Tuple[Site, Known]]:
+    for line in LEDGER.read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            path, owner, *known = (part.strip() for part in line.split("|"))
+            yield Site(path, owner), Known(*known)
+
+
+def _is_installed(releases: str) -> bool:
+    if not releases:
+        return True
+    requirement = Requirement(releases)
+    version = importlib.metadata.version(requirement.name)
+    return requirement.specifier.contains(version, prereleases=True)
+
+
+def differences(found: Dict[Site, str], listed: Dict[Site, Known]) -> Iterator[str]:
     for site in sorted({*found, *listed}):
         says = found.get(site, "nothing")
-        known = listed.get(site, ("nothing", ""))[0]
+        known = listed.get(site, Known("nothing", "")).says
         if says != known:
             yield f"{site.path} {site.owner}: says {says}, the ledger knows {known}"
 
@@ -173,7 +196,7 @@ def owners_edited() -> Dict[str, set]:
     """Module -> the owners, ``-`` for the top level, that an edit of ours changes."""
     return {
         module: {edit.owner or "-" for edit in module_edits}
-        for module, module_edits in edits.by_module().items()
+        for module, module_edits in installed_edits().items()
     }
 
 
@@ -183,24 +206,24 @@ def test_every_site_is_in_the_ledger():
 
 
 def test_every_line_has_a_reason():
-    for site, (_, reason) in ledger().items():
-        assert reason == EDITED or len(reason.split()) >= 3, site
+    for site, known in _lines():
+        assert known.reason == EDITED or len(known.reason.split()) >= 3, site
 
 
 def test_sites_that_are_listed_as_edited_are_edited():
     edited = owners_edited()
-    for site, (_, reason) in ledger().items():
+    for site, known in ledger().items():
         is_edited = site.owner in edited.get(module_of(site), ())
-        assert not (reason == EDITED and not is_edited), f"no edit at {site}"
+        assert not (known.reason == EDITED and not is_edited), f"no edit at {site}"
 
 
 def test_edits_that_name_the_kind_are_at_listed_sites():
     listed = {
         (module_of(site), site.owner)
-        for site, (_, reason) in ledger().items()
-        if reason == EDITED
+        for site, known in ledger().items()
+        if known.reason == EDITED
     }
-    for module, module_edits in edits.by_module().items():
+    for module, module_edits in installed_edits().items():
         for edit in module_edits:
             if NAME in edit.anchor and NAME in edit.replacement:
                 assert (module, edit.owner or "-") in listed
@@ -244,7 +267,9 @@ def test_the_scanner_leaves_comments_and_other_files_alone():
     ],
 )
 def test_a_site_that_changes_turns_it_red(old, new, says):
-    listed = {Site("f.py", o): (s, "why not") for o, s in scan_text(SOURCE).items()}
+    listed = {
+        Site("f.py", o): Known(s, "why not") for o, s in scan_text(SOURCE).items()
+    }
     found = {Site("f.py", o): s for o, s in scan_text(SOURCE.replace(old, new)).items()}
     assert list(differences(found, listed)) == [
         f"f.py A.ask: says {says}, the ledger knows .kind CONSTANT_TENSOR"
@@ -257,16 +282,25 @@ def test_a_site_that_is_new_or_gone_turns_it_red(tmp_path):
         (tmp_path / name).write_text(
             "def f(s):\n    return s.kind in [CONSTANT_TENSOR]\n"
         )
-    listed = {Site("p/old.py", "g"): ("BUFFER", "why not")}
+    listed = {Site("p/old.py", "g"): Known("BUFFER", "why not")}
     assert list(differences(scan(tmp_path, "p"), listed)) == [
         "p/new.py f: says .kind CONSTANT_TENSOR, the ledger knows nothing",
         "p/old.py g: says nothing, the ledger knows BUFFER",
     ]
 
 
+def renewed() -> List[str]:
+    """Returns the lines as they should be. Those of other releases stay."""
+    edited, known = owners_edited(), ledger()
+    lines = [(s, k) for s, k in _lines() if not _is_installed(k.releases)]
+    for site, says in installed().items():
+        guess = EDITED if site.owner in edited.get(module_of(site), ()) else "?"
+        old = known.get(site, Known("", guess))
+        if says != old.says:
+            old = Known(says, old.reason)
+        lines.append((site, old))
+    return [" | ".join(filter(None, [*s, *k])) for s, k in sorted(lines)]
+
+
 if __name__ == "__main__":
-    known = ledger() if LEDGER.exists() else {}
-    edited = owners_edited()
-    for place, words in sorted(installed().items()):
-        guess = EDITED if place.owner in edited.get(module_of(place), ()) else "?"
-        print(" | ".join([*place, words, known.get(place, ("", guess))[1]]))
+    print("\n".join(renewed()))

@@ -10,19 +10,22 @@ import copy
 import dataclasses
 import importlib
 import inspect
+import io
 import itertools
 import linecache
+import pdb
 import pickle
 import sys
 import textwrap
 import threading
 import traceback
 
+import coverage
 import pytest
 
 from executorch.torch_patches.edit import Insert, Replace
 from executorch.torch_patches.errors import PatchError
-from executorch.torch_patches.live import commit, FILE_SUFFIX, prepare
+from executorch.torch_patches.live import commit, edited_path, prepare
 
 _numbers = itertools.count()
 
@@ -278,34 +281,82 @@ def test_defaults_may_use_what_the_edits_import(make):
     assert 3.1 < module.f() < 3.2
 
 
-def test_tracebacks_debuggers_and_inspect_show_the_edited_lines(make):
-    module = make(
-        """
-        import functools
+DECORATED = """
+    import functools
 
-        def f(x):
-            return x
+    def f(x):
+        return x
 
-        @functools.lru_cache(maxsize=None)
-        def g(x):
-            return x
-        """
-    )
+    @functools.lru_cache(maxsize=None)
+    def g(x):
+        return x
+
+    def untouched(x):
+        if x:
+            return 1
+        return 2
+    """
+
+
+def _edit_decorated(module):
     _apply(
         module,
         _replace("f", "return x", "y = x\n    raise ValueError(y)"),
         _replace("g", "return x", "return -x"),
     )
+
+
+@pytest.mark.parametrize("forget", [linecache.checkcache, linecache.clearcache])
+def test_tracebacks_and_inspect_show_the_edited_lines(make, forget):
+    module = make(DECORATED)
+    _edit_decorated(module)
+    assert linecache.getline(edited_path(module.__file__), 10_005) == "    y = x\n"
+    forget()
     with pytest.raises(ValueError) as caught:
         module.f(1)
-    linecache.checkcache()
     frame = traceback.extract_tb(caught.value.__traceback__)[-1]
     assert frame.line == "raise ValueError(y)"
-    assert frame.filename == module.__file__ + FILE_SUFFIX
+    assert (frame.filename, frame.lineno) == (edited_path(module.__file__), 10_006)
+    forget()
     assert inspect.getsource(module.f).endswith("y = x\n    raise ValueError(y)\n")
     assert inspect.getsource(module.g.__wrapped__) == (
         "@functools.lru_cache(maxsize=None)\ndef g(x):\n    return -x\n"
     )
+    assert inspect.getsource(module.untouched).endswith("return 2\n")
+
+
+def test_a_debugger_shows_the_edited_lines_and_stops_at_them(make):
+    module = make(DECORATED)
+    _edit_decorated(module)
+    commands = io.StringIO("b 10006\nc\nlist\np y\nq\n")
+    written = io.StringIO()
+    debugger = pdb.Pdb(stdin=commands, stdout=written, readrc=False)
+    debugger.use_rawinput = False
+    debugger.runcall(module.f, 5)
+    lines = written.getvalue().splitlines()
+    assert "10006B->\t    raise ValueError(y)" in lines
+    assert "10005 \t    y = x" in lines
+    assert "(Pdb) 5" in lines
+
+
+@pytest.mark.parametrize("branch", [False, True])
+def test_coverage_tools_report_on_edited_files(make, branch):
+    module = make(DECORATED)
+    _edit_decorated(module)
+    there = inspect.getsourcelines(module.untouched)[1]
+    measured = coverage.Coverage(
+        data_file=None, include=[module.__file__ + "*"], branch=branch, messages=False
+    )
+    with measured.collect(), pytest.raises(ValueError):
+        module.untouched(0)
+        module.g(1)
+        module.f(1)
+    report = io.StringIO()
+    assert 0 < measured.report(file=report) < 100
+    assert "synthesized constants" not in report.getvalue()
+    assert measured.get_data().measured_files() == {module.__file__}
+    _, statements, _, missing, _ = measured.analysis2(module.__file__)
+    assert there + 2 in missing and {there + 1, there + 3} <= {*statements} - {*missing}
 
 
 # Modules
@@ -766,7 +817,8 @@ def test_a_failure_in_one_module_takes_back_what_all_had(make, failing):
         commit(ready)
     assert (_state(first), _state(second), dict(third.TABLE)) == before
     assert first.f(1) == 1 and first.D(1) == first.D(1) and first.os.sep
-    assert first.__file__ + FILE_SUFFIX not in linecache.cache
+    assert edited_path(first.__file__) not in linecache.cache
+    assert "return -x" not in first.__loader__.get_source(first.__name__)
 
 
 def test_preparing_changes_nothing(make):

@@ -9,30 +9,11 @@ than that of executorch."""
 
 import importlib.util
 import os
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-NEW = ("executorch/exir/synthesized_constants/", "executorch/torch_patches/")
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """Builds the wheel from a copy of the tree: setuptools writes beside setup.py."""
-    directory = tmp_path_factory.mktemp("wheel")
-    tree = directory / "tree"
-    listed = _output("git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard")
-    for name in listed.splitlines():
-        if (ROOT / name).is_file():
-            (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            (tree / name).write_bytes((ROOT / name).read_bytes())
-    _pip("wheel", "--no-deps", "--no-build-isolation", "-w", str(directory), str(tree))
-    (found,) = directory.glob("*.whl")
-    return found
+from sites import NEW, pip, ROOT
 
 
 @pytest.fixture(scope="module")
@@ -40,23 +21,11 @@ def elsewhere(wheel, tmp_path_factory):
     """Returns a search path where the wheel lies in a directory of its own, before that
     of the installed executorch."""
     target = tmp_path_factory.mktemp("elsewhere")
-    _pip("install", "--no-deps", "--target", str(target), str(wheel))
+    pip("install", "--no-deps", "--target", str(target), str(wheel))
     stock = Path(importlib.util.find_spec("executorch.exir").origin).parents[2]
     if (stock / NEW[0]).is_dir():
         pytest.skip("this project is installed beside executorch, not as editable")
     return os.pathsep.join([str(target), str(stock)])
-
-
-def _output(*command):
-    child = subprocess.run(command, capture_output=True, text=True)
-    assert child.returncode == 0, child.stderr
-    return child.stdout
-
-
-def _pip(*arguments):
-    _output(
-        sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", *arguments
-    )
 
 
 def test_the_wheel_adds_two_packages_and_nothing_that_executorch_owns(wheel):

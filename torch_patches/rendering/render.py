@@ -6,11 +6,13 @@
 
 """Computes what the patches of the series make of a tree."""
 
+import re
 from dataclasses import dataclass
 from typing import Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
 from executorch.torch_patches.edit import apply_to_text, Edit, pending
 from executorch.torch_patches.errors import AnchorError, PatchError
+from executorch.torch_patches.installed import parse_release
 from executorch.torch_patches.rendering import schema_files
 from executorch.torch_patches.rendering.drift import drifted
 from executorch.torch_patches.rendering.series import edits_by_path, Patch, patches
@@ -91,7 +93,7 @@ class _File:
 
 def _edited_files(tree: Tree, repository: str) -> List[_File]:
     files, problems = [], []
-    for path, edits in edits_by_path(repository).items():
+    for path, edits in edits_by_path(repository, _release(tree)).items():
         source = read_text(tree, path)
         if source is None:
             problems.append(f"{path}: there is no such file")
@@ -102,6 +104,15 @@ def _edited_files(tree: Tree, repository: str) -> List[_File]:
     if problems:
         raise PatchError("\n".join(problems))
     return files
+
+
+def _release(tree: Tree) -> Tuple[int, ...]:
+    """Returns the release that a checkout or an installed package says it is."""
+    for path in ("version.txt", "version.py", "torch/version.py"):
+        found = re.search(r"\d+\.\d+", read_text(tree, path) or "")
+        if found:
+            return parse_release(found[0])
+    return ()
 
 
 def _misfits(source: str, edits: Sequence[Edit]) -> Iterator[str]:

@@ -211,11 +211,23 @@ def patches(repository: str) -> List[Patch]:
     return [patch for patch in SERIES if patch.repository == repository]
 
 
-def edits_by_path(repository: str) -> Dict[str, Tuple[Tuple[str, Edit], ...]]:
-    """Returns the edits of each file of a repository, each with the name of its patch."""
+def edits_by_path(
+    repository: str, release: Tuple[int, ...]
+) -> Dict[str, Tuple[Tuple[str, Edit], ...]]:
+    """Returns the edits of each file of a repository, each with the name of its patch.
+
+    Args:
+        repository: PYTORCH or EXECUTORCH.
+        release: what the repository is at; () is the newest.
+    """
     root = "torch" if repository == PYTORCH else "executorch"
     found = {}
     for module, module_edits in edits.by_module().items():
+        module_edits = tuple(
+            e for e in module_edits if not release or e.since <= release
+        )
+        if not module_edits:
+            continue
         if module.partition(".")[0] == root:
             prefix = max(
                 (p for p in _EDITED if f"{module}.".startswith(f"{p}.")), key=len

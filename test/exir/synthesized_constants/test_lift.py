@@ -7,16 +7,22 @@
 """The pass as a whole: what it makes of programs, on the stock runtime."""
 
 import copy
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Dict, List, Tuple
 
 import pytest
 import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-from executorch.exir import ExecutorchBackendConfig
+from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig
 from executorch.exir.synthesized_constants import (
+    collect_reports,
+    default_policy,
     get_synthesized_constant,
     is_synthesized_constant,
     lift_synthesized_constants,
+    Placement,
     SynthesizedConstant,
     SynthesizedConstantPolicy,
 )
@@ -561,7 +567,8 @@ def test_a_constant_that_would_exceed_the_budget_stays_an_op() -> None:
         return x @ torch.arange(4096.0).reshape(64, 64)
 
     policy = SynthesizedConstantPolicy(max_bytes=1024)
-    lowered = lower_and_run(module(forward), (torch.randn(2, 64),), policy, **CLOSE)
+    # Sums of whole numbers, which every order of summation gives exactly.
+    lowered = lower_and_run(module(forward), (torch.ones(2, 64),), policy)
     assert not lowered.lifted
     assert any("arange" in i for i in lowered.instructions())
     entries = [e for report in lowered.reports for e in report.entries]
@@ -586,3 +593,42 @@ def test_uniform_values_cost_no_memory_however_large() -> None:
 
     program = export(module(forward), (torch.zeros(1, 1, 1),))
     lift_synthesized_constants(program.run_decompositions({}))
+
+
+def test_threads_at_once_get_what_each_gets_alone() -> None:
+    def forward(self: Any, x: torch.Tensor) -> torch.Tensor:
+        mask = torch.ones(8, 8).tril()
+        return (x + mask).softmax(-1) * torch.arange(8.0) + torch.full((8, 8), 2.0)
+
+    program = export(module(forward), (torch.zeros(8, 8),)).run_decompositions({})
+    policies = [
+        True,
+        False,
+        SynthesizedConstantPolicy(max_bytes=64),
+        SynthesizedConstantPolicy(placement=Placement.INPUT),
+    ]
+
+    def lift(copied: ExportedProgram, policy: Any) -> Tuple[str, str, List[List[str]]]:
+        with collect_reports() as reports, default_policy(policy):
+            lift_synthesized_constants(
+                copied, EdgeCompileConfig().lift_synthesized_constants
+            )
+        names = [[c.name for c in report.lifted] for report in reports]
+        return copied.graph_module.code, str(copied.graph_signature), names
+
+    alone = [lift(copy.deepcopy(program), policy) for policy in policies]
+    assert len({signature for _, signature, _ in alone}) == len(policies)
+    copies = [copy.deepcopy(program) for _ in policies]
+    together = threading.Barrier(len(policies))
+
+    def wait_and_lift(copied: ExportedProgram, policy: Any) -> Any:
+        together.wait()
+        return lift(copied, policy)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(len(policies)) as pool:
+            assert list(pool.map(wait_and_lift, copies, policies)) == alone
+    finally:
+        sys.setswitchinterval(interval)

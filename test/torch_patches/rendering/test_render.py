@@ -306,6 +306,31 @@ def test_without_a_checkout_of_this_project_there_are_no_tests(root, tmp_path):
     assert (code, err) == (1, f"error: {tmp_path} has no exir/synthesized_constants\n")
 
 
+@pytest.mark.parametrize(
+    "name, text, expected",
+    [
+        ("version.txt", "1.4.0a0\n", EXIR.replace(ASK.anchor, ASK.replacement)),
+        ("version.txt", "1.5.0a0\n", EDITED),
+        (
+            "version.py",
+            '__version__ = "1.4.1"\n',
+            EXIR.replace(ASK.anchor, ASK.replacement),
+        ),
+        ("other.txt", "1.4", EDITED),
+    ],
+)
+def test_an_older_tree_does_without_what_it_lacks(
+    root, monkeypatch, name, text, expected
+):
+    newer = Insert(**{**vars(KINDS), "since": (1, 5)})
+    monkeypatch.setattr(
+        edits, "by_module", lambda: {"executorch.exir.kinds": (ASK, newer)}
+    )
+    (root / name).write_text(text)
+    assert run("--executorch", root)[0] == 0
+    assert (root / PATH).read_text() == expected
+
+
 # Under git
 
 

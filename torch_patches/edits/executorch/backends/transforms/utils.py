@@ -22,6 +22,7 @@ EDITS = [
         become_plain(exp_prog, node)
 """,
         why="What a pass puts in its place is its own; other placeholders keep the old value.",
+        since=(1, 5),
     ),
     Replace(
         owner="create_constant_placeholder",

@@ -11,12 +11,11 @@ EDITS = [
         owner="",
         anchor="from executorch.exir.schema import Program\n",
         text="""from executorch.exir.synthesized_constants.lift import (
+    lift_attributes_by_config,
     lift_by_config,
-    lift_tensor_attributes,
 )
-from executorch.exir.synthesized_constants.policy import resolve_flag
 """,
-        why="The pass, and whether it runs.",
+        why="The pass.",
     ),
     Insert(
         owner="",
@@ -31,26 +30,11 @@ from executorch.exir.synthesized_constants.policy import resolve_flag
         patch="emission",
     ),
     Replace(
-        owner="lift_constant_tensor_pass",
-        anchor="def lift_constant_tensor_pass(ep):",
-        replacement="def lift_constant_tensor_pass(ep, synthesized=False):",
-        why="With the flag on, a lifted scalar is a synthesized constant.",
-    ),
-    Replace(
-        owner="lift_constant_tensor_pass",
-        anchor="    if len([node for node in ep.graph.nodes",
-        replacement="""    if synthesized:
-        return lift_tensor_attributes(ep)
-
-    if len([node for node in ep.graph.nodes""",
-        why="With the flag on, a lifted scalar is a synthesized constant.",
-    ),
-    Replace(
         owner="_generate_edge_program",
-        anchor="lift_constant_tensor_pass(edge_program)",
-        replacement="""lift_constant_tensor_pass(
-        edge_program, synthesized=bool(resolve_flag(config.lift_synthesized_constants))
-    )""",
+        anchor="    edge_program = lift_constant_tensor_pass(edge_program)\n",
+        replacement="""    lift_attributes_by_config(edge_program, config.lift_synthesized_constants)
+    edge_program = lift_constant_tensor_pass(edge_program)
+""",
         why="The scalars of `1 - x` and the like get the kind.",
     ),
     Replace(
@@ -71,14 +55,11 @@ from executorch.exir.synthesized_constants.policy import resolve_flag
     ),
     Replace(
         owner="to_edge_transform_and_lower",
-        anchor="            lift_constant_tensor_pass(edge_manager.exported_program(method))\n",
-        replacement="""            lift_constant_tensor_pass(
-                edge_manager.exported_program(method),
-                synthesized=bool(resolve_flag(config.lift_synthesized_constants)),
-            )
+        anchor="        edge_manager = edge_manager.transform(transform_passes)\n",
+        replacement="""        edge_manager = edge_manager.transform(transform_passes)
         lift_by_config(edge_manager._edge_programs, config.lift_synthesized_constants)
 """,
-        why="The user's passes may have made new creators.",
+        why="The user's passes may have made new creators, and new scalars.",
     ),
     Replace(
         owner="EdgeProgramManager.to_backend",

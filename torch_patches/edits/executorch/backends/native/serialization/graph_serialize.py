@@ -13,5 +13,6 @@ EDITS = [
         text="    InputKind.SYNTHESIZED_CONSTANT: SchemaInputKind.CONSTANT_TENSOR,\n",
         live="_INPUT_KIND_MAP[InputKind.SYNTHESIZED_CONSTANT] = SchemaInputKind.CONSTANT_TENSOR",
         why="Its file has no such kind; without an entry the constant would be left out.",
+        since=(1, 5),
     ),
 ]
