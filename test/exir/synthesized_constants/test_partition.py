@@ -36,8 +36,6 @@ class Norms(torch.nn.Module):
         super().__init__()
         for name in ("mean_1", "var_1", "mean_2", "var_2"):
             self.register_buffer(name, torch.rand(2) + 0.5)
-        self.conv_1 = torch.nn.Conv2d(2, 2, 1)
-        self.conv_2 = torch.nn.Conv2d(2, 2, 1)
 
     def first(self, x: torch.Tensor, *scale_and_shift: torch.Tensor) -> torch.Tensor:
         return F.batch_norm(x, self.mean_1, self.var_1, *scale_and_shift)
@@ -62,14 +60,6 @@ class OneScaleOfTwoNorms(Norms):
     def forward(self, x):
         scale, shift = torch.full((2,), 1.5), torch.full((2,), 0.5)
         return self.first(x, scale, shift) + self.second(x * 2, scale, shift)
-
-
-class OneScaleOfTwoFusedNorms(Norms):
-    def forward(self, x):
-        scale, shift = torch.full((2,), 1.5), torch.full((2,), 0.5)
-        return self.first(self.conv_1(x), scale, shift) + self.second(
-            self.conv_2(x), scale, shift
-        )
 
 
 class SmallKernelOfTwoConv1d(torch.nn.Module):
@@ -119,7 +109,6 @@ SOUND = (1, 2, 16)
     [
         (OneKernelBeforeTwoNorms, IMAGE),
         (OneScaleOfTwoNorms, IMAGE),
-        (OneScaleOfTwoFusedNorms, IMAGE),
         (SmallKernelOfTwoConv1d, SOUND),
         (KernelOfTwoConv1d, SOUND),
         (KernelAndFactor1d, SOUND),
