@@ -36,7 +36,7 @@ from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.passes import MemoryPlanningPass
 from executorch.exir.passes.propagate_device_config import PropagateDeviceConfig
 from executorch.exir.passes.propagate_device_pass import TARGET_DEVICE_COMPILE_SPEC_KEY
-from executorch.exir.schema import DeviceType
+from executorch.exir.schema import DeviceType, KernelCall
 from executorch.exir.synthesized_constants import (
     get_synthesized_constant,
     is_synthesized_constant,
@@ -351,9 +351,10 @@ def emit_for_a_device(**options):
     copies = []
     for instruction in plan.chains[0].instructions:
         call = instruction.instr_args
-        if plan.operators[getattr(call, "op_index", 0)].name == "et_copy::_h2d_copy":
-            source, target = call.args[0], call.args[-1]  # type: ignore[union-attr]
-            copies.append((plan.values[source].val, plan.values[target].val))
+        if isinstance(call, KernelCall) and "_h2d_copy" in str(
+            plan.operators[call.op_index]
+        ):
+            copies.append([plan.values[i].val for i in (call.args[0], call.args[-1])])
     return plan, copies
 
 
