@@ -163,7 +163,7 @@ def _expand(graph: Graph, node: Node, small: Node) -> Node:
     op = (exir_ops.edge if edge else torch.ops).aten.expand_copy.default
     with graph.inserting_before(node):
         full = graph.call_function(op, (small, expanded_sizes(node.meta["val"].shape)))
-    full.meta = {k: v for k, v in node.meta.items() if k not in _OWN_META}
+    full.meta = inherited_meta(node)
     full.meta["val"] = node.meta["val"]
     return full
 
@@ -195,6 +195,9 @@ def inherited_meta(node: Node) -> Dict[str, Any]:
     """Returns what a node that stands for ``node`` takes over of its meta: the trace
     of where it came from."""
     meta = {k: v for k, v in node.meta.items() if k not in _OWN_META}
+    # Every node of an edge program has it, and exir takes that for granted where it
+    # copies a placeholder. None: "val" is a fake tensor and says it all.
+    meta["tensor_meta"] = None
     if not meta.get("nn_module_stack", True):
         del meta["nn_module_stack"]  # of a branch: unflatten takes no empty one
     return meta
