@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Iterator, Optional, Tuple, Union
 
 import torch
-from executorch.exir.synthesized_constants.placement import Placement
+from executorch.exir.synthesized_constants.placement import Placement, Where
 from torch.export import ExportedProgram
 
 #: Key of the description in ``placeholder.meta``.
@@ -129,6 +129,15 @@ def is_synthesized_node(node: torch.fx.Node) -> bool:
     """Whether a placeholder was made by the pass, as far as its meta tells. Where
     there is a signature, ask ``is_synthesized_constant``."""
     return META_KEY in node.meta
+
+
+def is_constant_node(node: torch.fx.Node) -> bool:
+    """Whether a placeholder is a synthesized constant and not one that became an input
+    of the method, as far as its meta tells."""
+    constant = description_of(node)
+    if constant is None:
+        return False
+    return constant.placement is None or constant.placement.where is not Where.INPUT
 
 
 def is_bound_to_constant(node: torch.fx.Node) -> bool:
