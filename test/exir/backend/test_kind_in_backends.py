@@ -10,7 +10,11 @@ from typing import final, List
 import pytest
 import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-from executorch.exir import to_edge, to_edge_transform_and_lower
+from executorch.exir import (
+    ExecutorchBackendConfig,
+    to_edge,
+    to_edge_transform_and_lower,
+)
 from executorch.exir.backend.backend_api import to_backend
 from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
 from executorch.exir.backend.canonical_partitioners.pattern_op_partitioner import (
@@ -29,6 +33,10 @@ from executorch.exir.backend.test.op_partitioner_demo import (
 )
 from executorch.exir.backend.utils import tag_constant_data
 from executorch.exir.dialects._ops import ops as exir_ops
+from executorch.exir.passes import MemoryPlanningPass
+from executorch.exir.passes.propagate_device_config import PropagateDeviceConfig
+from executorch.exir.passes.propagate_device_pass import TARGET_DEVICE_COMPILE_SPEC_KEY
+from executorch.exir.schema import DeviceType, KernelCall
 from executorch.exir.synthesized_constants import (
     get_synthesized_constant,
     is_synthesized_constant,
@@ -109,12 +117,14 @@ class OuterBackend(BackendDetails):
 @final
 class OpPartitioner(Partitioner):
     """Delegates the given ops, or all ops, with their constants. ``apart``: each op to
-    a delegate of its own."""
+    a delegate of its own. ``constants``: whether they go with their users.
+    ``specs``: for the backend."""
 
-    def __init__(self, backend, *ops, apart=False) -> None:
-        self.delegation_spec = DelegationSpec(backend.__name__, [])
+    def __init__(self, backend, *ops, apart=False, constants=True, specs=()) -> None:
+        self.delegation_spec = DelegationSpec(backend.__name__, list(specs))
         self.wanted = ops
         self.apart = apart
+        self.constants = constants
 
     def partition(self, program) -> PartitionResult:
         nodes = [
@@ -137,7 +147,8 @@ class OpPartitioner(Partitioner):
             for node in group:
                 node.meta["delegation_tag"] = tag
             tags[tag] = self.delegation_spec
-        tag_constant_data(program)
+        if self.constants:
+            tag_constant_data(program)
         return PartitionResult(tagged_exported_program=program, partition_tags=tags)
 
 
@@ -204,6 +215,17 @@ def test_to_backend_by_name_keeps_the_kind():
     edge = to_edge(mask_program(), compile_config=with_flag()).exported_program()
     module = to_backend(AwareBackend.__name__, edge, [])
     assert len(json.loads(module.processed_bytes)["made"]) == 4
+
+
+def test_a_program_around_a_module_has_none_of_its_constants_as_inputs():
+    edge = to_edge(mask_program(), compile_config=with_flag()).exported_program()
+    module = to_backend(UnawareBackend.__name__, edge, [])
+    (plan,) = module.program().execution_plan
+    assert len(synthesized(module.original_module)) == 4
+    assert len(plan.inputs) == len(ARGS)
+    (call,) = plan.chains[0].instructions
+    (argument, result) = call.instr_args.args  # type: ignore[union-attr]
+    assert [argument, result] == [*plan.inputs, *plan.outputs]
 
 
 def test_nested_delegates_keep_the_kind():
@@ -295,6 +317,69 @@ def test_the_demo_partitioners_and_backends_of_executorch(partitioner):
         assert len(synthesized(program)) == 2
     else:
         assert any(inside)
+
+
+class InsideAndOutside(torch.nn.Module):
+    """A constant that an op outside uses too: the delegate gets it as an input."""
+
+    def forward(self, x):
+        steps = torch.arange(64.0).reshape(8, 8).sin()
+        return (x + steps).atan2(steps)
+
+
+def device_of(tensor):
+    extra = tensor.extra_tensor_info
+    return extra.device_type if extra else DeviceType.CPU
+
+
+def emit_for_a_device(**options):
+    """Emits ``InsideAndOutside`` with its add on a device.
+
+    Returns:
+        The plan, and of each copy to the device the two tensors.
+    """
+    spec = CompileSpec(TARGET_DEVICE_COMPILE_SPEC_KEY, b"cuda:0")
+    add = exir_ops.edge.aten.add.Tensor
+    lowered = to_edge_transform_and_lower(
+        export(InsideAndOutside(), ARGS),
+        partitioner=[OpPartitioner(UnawareBackend, add, constants=False, specs=[spec])],
+        compile_config=with_flag(),
+    )
+    assert len(synthesized(lowered.exported_program())) == 1
+    config = ExecutorchBackendConfig(enable_non_cpu_memory_planning=True, **options)
+    (plan,) = lowered.to_executorch(config).executorch_program.execution_plan
+    copies = []
+    for instruction in plan.chains[0].instructions:
+        call = instruction.instr_args
+        if isinstance(call, KernelCall) and "_h2d_copy" in str(
+            plan.operators[call.op_index]
+        ):
+            copies.append([plan.values[i].val for i in (call.args[0], call.args[-1])])
+    return plan, copies
+
+
+def test_a_constant_is_copied_to_the_device_of_a_delegate():
+    """The copy took itself for a constant, for which there are no bytes."""
+    plan, copies = emit_for_a_device()
+    constants = [source for source, _ in copies if source.data_buffer_idx]
+    assert len(copies) == 2
+    assert len(constants) == 1
+    for source, target in copies:
+        assert device_of(source) == DeviceType.CPU
+        assert device_of(target) == DeviceType.CUDA
+        assert target.allocation_info is not None
+        assert target.data_buffer_idx == 0
+
+
+def test_a_constant_is_no_input_that_is_on_the_device_already():
+    plan, copies = emit_for_a_device(
+        memory_planning_pass=MemoryPlanningPass(alloc_graph_input=False),
+        propagate_device_config=PropagateDeviceConfig(skip_h2d_for_method_inputs=True),
+    )
+    ((source, target),) = copies
+    assert source.data_buffer_idx
+    assert device_of(source) == DeviceType.CPU
+    assert device_of(target) == DeviceType.CUDA
 
 
 def test_xnnpack_runs_what_was_lifted():

@@ -22,6 +22,7 @@ from executorch.exir.passes.quant_fusion_pass import (
     _get_node_value_dict,
     quant_fusion_and_const_prop_pass,
 )
+from executorch.exir.passes.quantize_io_pass import extract_io_quant_params
 from executorch.exir.passes.weights_to_outputs_pass import weights_to_outputs_pass
 from executorch.exir.synthesized_constants import SynthesizedConstantPolicy
 from executorch.exir.synthesized_constants.recipe import description_of
@@ -268,3 +269,25 @@ def test_other_kinds_are_duplicated_as_before(kind):
     (name,) = [s.arg.name for s in program.graph_signature.input_specs if s.target]
     assert duplicate_constant_node(program, name) == {f"{name}_copy_0"}
     assert {k.name for k in kinds(program)} == {kind, "USER_INPUT"}
+
+
+class Quantized(torch.nn.Module):
+    """A quantized input, and a constant before it among the inputs of the graph."""
+
+    def forward(self, x):
+        integer = torch.ops.quantized_decomposed.quantize_per_tensor(
+            x, 0.5, 3, -128, 127, torch.int8
+        )
+        real = torch.ops.quantized_decomposed.dequantize_per_tensor(
+            integer, 0.5, 3, -128, 127, torch.int8
+        )
+        return real * torch.arange(8)
+
+
+def test_parameters_of_quantized_inputs_are_those_of_the_inputs():
+    edge = to_edge(export(Quantized(), ARGS), compile_config=with_flag())
+    assert synthesized(edge.exported_program())
+    found = extract_io_quant_params(edge, input_idxs=(0,), output_idxs=())
+    assert list(found["inputs"]) == ["x"]
+    assert found["inputs"]["x"]["scale"] == 0.5
+    assert found["inputs"]["x"]["zero_point"] == 3
