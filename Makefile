@@ -3,6 +3,7 @@ PYTHON ?= python3
 PIP_ARGS ?=
 PYTEST_ARGS ?= -n 2 --dist worksteal
 NOX_ARGS ?=
+UPSTREAM_ARGS ?= --jobs 2
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,7 +13,7 @@ SOURCES := exir torch_patches test setup.py noxfile.py
 # Tests and linters run two at a time; more threads only get in each other's way.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-versions fuzz bench lint format clean
+.PHONY: demo test test-versions upstream-test fuzz bench lint format clean
 
 demo: $(INSTALLED)
 	$(BIN)/python test/demo/demo.py
@@ -24,6 +25,11 @@ test: $(INSTALLED)
 test-versions: $(INSTALLED)
 	$(BIN)/nox $(NOX_ARGS)
 
+# The tests that executorch ships: unpatched, patched, and with the flag on by default.
+# make upstream-test UPSTREAM_ARGS="exir/emit exir/tests/test_passes.py --modes forced"
+upstream-test: $(INSTALLED)
+	$(BIN)/python test/upstream/run_upstream.py $(UPSTREAM_ARGS)
+
 # Random programs, many more than make test runs: make fuzz FUZZ_EXAMPLES=20000
 fuzz: export FUZZ_EXAMPLES ?= 5000
 fuzz: $(INSTALLED)
@@ -33,6 +39,7 @@ fuzz: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python test/bench/import_time.py
 	$(BIN)/python test/bench/pass_time.py
+	$(BIN)/python test/bench/peak_memory.py
 
 # The checker finds packages by their paths, so it is shown the repository root under
 # the name that it is installed as.
@@ -41,7 +48,7 @@ lint: $(INSTALLED)
 	$(BIN)/flake8 $(SOURCES)
 	mkdir -p .mypy_cache/root
 	ln -sfn "$(CURDIR)" .mypy_cache/root/executorch
-	MYPYPATH=.mypy_cache/root $(BIN)/mypy \
+	MYPYPATH=.mypy_cache/root:test/upstream $(BIN)/mypy \
 		$(addprefix .mypy_cache/root/executorch/,exir torch_patches test)
 
 format: $(INSTALLED)

@@ -51,8 +51,11 @@ setup(
             "onnx",
             "onnxscript",
             "packaging",
-            "pytest>=8",
+            "pytest>=9",
+            "pytest-reportlog",
+            "pytest-timeout",
             "pytest-xdist",
+            "pyyaml",
             "setuptools>=70.1",  # builds a wheel without the package "wheel"
             "transformers>=5,<6",
         ],

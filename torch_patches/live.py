@@ -236,7 +236,7 @@ def _show_edited_lines(file: _File) -> Step:
 def _define(file: _File, node: ast.FunctionDef) -> Step:
     """A new function at module level."""
     code = _code_of(file.code, node.name)
-    first = min(n.lineno for n in (node, *node.decorator_list))
+    first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
     definition = file.compile(ast.Module([node], []), code.co_firstlineno - first)
 
     def step(undo: contextlib.ExitStack) -> None:

@@ -24,7 +24,7 @@ def install() -> None:
         return
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = _print_uncaught
-    if threading.excepthook is threading.__excepthook__:
+    if threading.excepthook is threading.__excepthook__:  # type: ignore[attr-defined]
         threading.excepthook = _print_uncaught_in_thread
 
 
@@ -42,7 +42,7 @@ def _print_uncaught_in_thread(args: Any) -> None:
         name = args.thread.name if args.thread else threading.get_ident()
         sys.stderr.write(f"Exception in thread {name}:\n{text}")
     else:
-        threading.__excepthook__(args)
+        threading.__excepthook__(args)  # type: ignore[attr-defined]
 
 
 def _if_edited(error: Optional[BaseException]) -> str:

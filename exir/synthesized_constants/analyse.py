@@ -8,57 +8,43 @@
 
 Being known is apart from being stored. A value that is too large to store still lets
 the ops that use it be known.
+
+Memory: a value that could not be stored, and that nothing small is made of, is known by
+its sizes and never computed. The others are dropped when the last op that may need them
+has been looked at, but for small ones. What is held for ops to come, together with the
+result of the op that runs, takes at most ``EVALUATION_LIMIT``.
 """
 
-import enum
 import operator
 from dataclasses import dataclass, field
-from typing import (
-    Any,
-    Callable,
-    Dict,
-    FrozenSet,
-    Iterable,
-    List,
-    Mapping,
-    Optional,
-    Set,
-    Tuple,
-)
+from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Set
 
 import torch
 from executorch.exir.synthesized_constants import op_traits
-from executorch.exir.synthesized_constants.compact import (
-    CompactValue,
-    compress,
-    concatenate,
-    logical_bytes,
-    move,
+from executorch.exir.synthesized_constants.compact import CompactValue, compress, Form
+from executorch.exir.synthesized_constants.evaluate import (
+    evaluate,
+    EVALUATION_LIMIT,
+    Later,
+    NotEvaluated,
+    Unknown,
+    written_out,
 )
+from executorch.exir.synthesized_constants.held import HeldValues
 from executorch.exir.synthesized_constants.op_traits import OpClass
 from torch.fx import Graph, GraphModule, Node
-from torch.fx.node import map_aggregate, map_arg
-
-#: Bytes; no op is run whose result or operands, written out, would be larger.
-EVALUATION_LIMIT = 256 << 20
+from torch.fx.node import map_arg
 
 #: Bytes; larger values are dropped once their users are known, and computed again if
 #: they are to be stored.
 RETAINED_BYTES = 1 << 16
 
+#: Bytes; the most that all values at hand take once the analysis is done.
+RETAINED_TOTAL = 1 << 20
 
-class Unknown(enum.Enum):
-    """Why the value of a node is not known."""
 
-    RUNTIME = "depends on an input, a weight or state"
-    OPAQUE = "the op is random, mutates, leaves memory uninitialized, or is not known"
-    MUTATED = "is written to in place"
-    DYNAMIC = "its shape is not static and its elements are not all equal"
-    TOO_LARGE = "would need more memory at compile time than the evaluation limit"
-    FAILED = "the op could not be run at compile time"
-    MISMATCH = "the op gave another dtype or shape than the graph says"
-    KEPT = "the policy keeps this op"
-    NOT_A_TENSOR = "is not a dense CPU tensor"
+#: Whether a call must stay an op, given its value if that was computed.
+Keep = Callable[[Node, Optional[CompactValue]], bool]
 
 
 @dataclass
@@ -79,73 +65,132 @@ class Analysis:
     literals: Dict[Node, CompactValue] = field(default_factory=dict)
     unknown: Dict[Node, Unknown] = field(default_factory=dict)
     written_back: FrozenSet[int] = frozenset()
+    _attributes: Dict[Node, CompactValue] = field(default_factory=dict)
+    _held: HeldValues = field(default_factory=lambda: HeldValues(EVALUATION_LIMIT))
 
     def is_known(self, node: Node) -> bool:
         """Whether the value is known, be it of a call or of a placeholder."""
         return node in self.known or node in self.literals
 
+    def is_at_hand(self, node: Node) -> bool:
+        """Whether the value of a known node need not be computed to be had."""
+        return node in self.literals or node in self._attributes or node in self._held
+
     def value(self, node: Node) -> CompactValue:
-        """Returns the value of a known node, computing it again if it was dropped."""
-        if node in self.literals:
-            return self.literals[node]
-        value = self._value_or_values(node)
+        """Returns the value of a known node, computing it if it is not at hand.
+
+        Raises:
+            NotEvaluated: it was never computed, and cannot be.
+        """
+        value = self.value_or_values(node)
         assert isinstance(value, CompactValue), f"{node} has several results"
         return value
 
-    def _value_or_values(self, node: Node) -> Any:
+    def value_or_values(self, node: Node) -> Any:
+        """The same, or a list of values for a node with several results."""
         if node in self.literals:
             return self.literals[node]
-        value = self.known[node].value
-        return value if value is not None else self._compute_again(node)
+        if node in self._attributes:
+            return self._attributes[node]
+        held = self._held.get(node)
+        return held if held is not None else self._compute(node)
 
-    def _compute_again(self, node: Node) -> Any:
-        """Evaluates a dropped value and the dropped values before it, each of which is
+    def form(self, node: Node) -> Optional[Form]:
+        """Returns the value of a node without its elements, None if it is not known."""
+        if node in self.literals:
+            return self.literals[node].form
+        return self.known.get(node)
+
+    def make_room(self, size: int) -> None:
+        """Drops values so that a result of ``size`` bytes may be added."""
+        self._held.make_room(size)
+
+    def _compute(self, node: Node) -> Any:
+        """Evaluates a value that is not at hand and those before it, each of which is
         held only until its last user here is done. Chains may be long: no recursion.
         """
-        missing, stack = {node}, [node]
-        while stack:
-            for operand in stack.pop().all_input_nodes:
-                if operand in self.known and self.known[operand].value is None:
-                    if operand not in missing:
-                        missing.add(operand)
-                        stack.append(operand)
-        order = sorted(missing, key=lambda n: self.known[n].index)
+        order = self._missing_before(node)
         last_use = {n: user for user in order for n in user.all_input_nodes}
         values: Dict[Node, Any] = {}
         for current in order:
-            values[current] = _evaluate(
+            outcome = self._evaluate(
                 current,
-                lambda n: values[n] if n in values else self._value_or_values(n),
-                lambda _: True,
+                lambda n: values[n] if n in values else self.value_or_values(n),
             )
+            if isinstance(outcome, Unknown):
+                raise NotEvaluated(outcome)
+            values[current] = outcome
             for operand in current.all_input_nodes:
                 if last_use[operand] is current:
                     values.pop(operand, None)
-        again = values[node]
-        assert not isinstance(again, Unknown), f"{node} is known no longer: {again}"
-        return again
+        self._held.put(node, values[node])
+        return values[node]
+
+    def _missing_before(self, node: Node) -> List[Node]:
+        """The values to compute for that of ``node``, in an order in which few of them
+        wait for others."""
+        order: Dict[Node, None] = {}
+        stack = [(node, False)]
+        while stack:
+            current, operands_done = stack.pop()
+            if operands_done:
+                order[current] = None
+            elif current not in order:
+                stack.append((current, True))
+                stack += [
+                    (operand, False)
+                    for operand in reversed(current.all_input_nodes)
+                    if operand in self.known and not self.is_at_hand(operand)
+                ]
+        return list(order)
+
+    def _add(self, node: Node, outcome: Any) -> None:
+        """Enters what evaluating a node gave."""
+        if isinstance(outcome, Unknown):
+            self.unknown[node] = outcome
+            return
+        self.known[node] = _fact(len(self.known), node, outcome)
+        if not isinstance(outcome, Later):
+            self._held.put(node, outcome)
+
+    def _evaluate(
+        self,
+        node: Node,
+        value_of: Callable[[Node], Any],
+        can_wait: Optional[int] = None,
+    ) -> Any:
+        """Evaluates a call of an op, see ``evaluate``, or picks one of several results."""
+        try:
+            if node.target is operator.getitem:
+                return self._pick(node, value_of, can_wait)
+            return evaluate(node, self, value_of, can_wait)
+        except NotEvaluated as error:
+            return error.reason
+
+    def _pick(
+        self,
+        node: Node,
+        value_of: Callable[[Node], Any],
+        can_wait: Optional[int],
+    ) -> Any:
+        source: Any = node.args[0]
+        if not self.is_known(source):
+            return Unknown.RUNTIME
+        if can_wait is not None and not self.is_at_hand(source):
+            if (written_out(node.meta.get("val")) or 0) > can_wait:
+                return Later(tuple(node.meta["val"].shape))
+        return value_of(source)[node.args[1]]  # type: ignore[index]
 
 
-@dataclass
-class Fact:
+@dataclass(frozen=True)
+class Fact(Form):
     """A known value, as far as choosing what to store needs it.
 
     Attributes:
         index: position among the known values; operands come before users.
-        shape: of the value.
-        dtype: of the value; None for a node with several results.
-        data_shape: shape of the compact tensor; () for a node with several results.
-        uniform: whether all elements are equal in all bits.
-        value: the compact value, or a list of them for a node with several results;
-            None once it was dropped.
     """
 
     index: int
-    shape: Tuple[Any, ...]
-    dtype: Optional[torch.dtype]
-    data_shape: Tuple[int, ...]
-    uniform: bool
-    value: Any
 
     @property
     def single(self) -> bool:
@@ -156,7 +201,8 @@ class Fact:
 def analyse(
     graph_module: GraphModule,
     literals: Mapping[Node, CompactValue],
-    keep: Callable[[Node, CompactValue], bool],
+    keep: Keep,
+    storable_bytes: Optional[int] = None,
 ) -> Analysis:
     """Finds the known values of a graph; changes nothing.
 
@@ -164,7 +210,8 @@ def analyse(
         graph_module: whose graph to look at, without its submodules.
         literals: placeholders whose value is known.
         keep: whether a call with this value must stay an op, and so be unknown to what
-            follows.
+            follows. The value is None if it was not computed.
+        storable_bytes: the most that a value may take to be stored; None is no limit.
 
     Returns:
         What is known, and why the rest is not.
@@ -172,7 +219,8 @@ def analyse(
     graph = graph_module.graph
     mutated = mutated_nodes(graph)
     result = Analysis(literals={n: v for n, v in literals.items() if n not in mutated})
-    waiting: Dict[Node, int] = {}  # known users that still need the value
+    outlook = _look_ahead(graph, result.literals, storable_bytes)
+    waiting: Dict[Node, Set[Node]] = {}  # users that may still need the value
     for node in graph.nodes:
         if node.op == "get_attr":
             _add_attribute(result, graph_module, node, node in mutated)
@@ -182,20 +230,61 @@ def analyse(
         if node in mutated:
             outcome: Any = Unknown.MUTATED
         else:
-            outcome = _evaluate(node, result._value_or_values, result.is_known)
-        if isinstance(outcome, CompactValue) and keep(node, outcome):
+            can_wait = None if node in outlook.wanted else storable_bytes
+            outcome = result._evaluate(node, result.value_or_values, can_wait)
+        if _has_one_result(outcome) and keep(node, _value_of(outcome)):
             outcome = Unknown.KEPT
-        if isinstance(outcome, Unknown):
-            result.unknown[node] = outcome
-        else:
-            result.known[node] = _fact(len(result.known), outcome)
-            waiting[node] = len(node.users)
-        for operand in node.all_input_nodes:
-            if operand in waiting:
-                waiting[operand] -= 1
-                if waiting[operand] == 0:
-                    _drop_if_large(result.known[operand])
+        result._add(node, outcome)
+        del outcome  # what is dropped now must go
+        waiting[node] = {user for user in node.users if user in outlook.maybe}
+        for used in (*node.all_input_nodes, node):
+            if used in waiting:
+                waiting[used].discard(node)
+                if not waiting[used]:
+                    result._held.drop_if_larger(used, RETAINED_BYTES)
+    result._held.set_limit(RETAINED_TOTAL)
     return result
+
+
+@dataclass(frozen=True)
+class _Outlook:
+    """What is plain of a graph before any op is run.
+
+    Attributes:
+        maybe: nodes whose value may turn out to be known.
+        wanted: those of them that are small enough to be stored as they are, and all
+            that such a value is made of.
+    """
+
+    maybe: Set[Node]
+    wanted: Set[Node]
+
+
+def _look_ahead(
+    graph: Graph, literals: Mapping[Node, CompactValue], storable: Optional[int]
+) -> _Outlook:
+    maybe, wanted = set(literals), set()
+    for node in graph.nodes:
+        if node.op == "get_attr":
+            maybe.add(node)
+        elif node.op == "call_function" and _may_be_known(node, maybe):
+            maybe.add(node)
+    for node in reversed(graph.nodes):
+        if node in maybe:
+            size = written_out(node.meta.get("val"))
+            if storable is None or size is None or size <= storable:
+                wanted.add(node)
+        if node in wanted or op_traits.has_bodies(node.target):
+            wanted.update(node.all_input_nodes)
+    return _Outlook(maybe, wanted)
+
+
+def _may_be_known(node: Node, maybe: Set[Node]) -> bool:
+    if node.target is not operator.getitem:
+        kind = op_traits.classify(node.target)
+        if kind in (OpClass.FILL, OpClass.OPAQUE):
+            return kind is OpClass.FILL
+    return all(operand in maybe for operand in node.all_input_nodes)
 
 
 def mutated_nodes(graph: Graph) -> Set[Node]:
@@ -241,7 +330,8 @@ def _add_attribute(
     if mutated or not is_plain_tensor(tensor):
         result.unknown[node] = Unknown.MUTATED if mutated else Unknown.NOT_A_TENSOR
         return
-    result.known[node] = _fact(len(result.known), literal(tensor))
+    value = result._attributes[node] = literal(tensor)
+    result.known[node] = _fact(len(result.known), node, value)
 
 
 def literal(tensor: torch.Tensor) -> CompactValue:
@@ -264,165 +354,21 @@ def is_plain_tensor(value: Any) -> bool:
     )
 
 
-def _fact(index: int, value: Any) -> Fact:
-    if isinstance(value, CompactValue):
-        data = value.data
-        shape = tuple(data.shape)
-        return Fact(index, value.shape, data.dtype, shape, value.uniform, value)
-    return Fact(index, (), None, (), False, value)
+def _fact(index: int, node: Node, outcome: Any) -> Fact:
+    if isinstance(outcome, CompactValue):
+        form = outcome.form
+        return Fact(form.shape, form.dtype, form.data_shape, form.uniform, index)
+    if isinstance(outcome, Later) and outcome.data_shape is not None:
+        value = node.meta["val"]
+        return Fact(tuple(value.shape), value.dtype, outcome.data_shape, False, index)
+    return Fact((), None, (), False, index)
 
 
-def _drop_if_large(fact: Fact) -> None:
-    if isinstance(fact.value, CompactValue) and fact.value.nbytes > RETAINED_BYTES:
-        fact.value = None
+def _has_one_result(outcome: Any) -> bool:
+    if isinstance(outcome, Later):
+        return outcome.data_shape is not None
+    return isinstance(outcome, CompactValue)
 
 
-# --- Evaluation --------------------------------------------------------------------
-
-
-def _evaluate(
-    node: Node,
-    value_of: Callable[[Node], Any],
-    is_known: Callable[[Node], bool],
-) -> Any:
-    """Returns the compact value of a call (a list of them if it has several results),
-    or why there is none."""
-    if node.target is operator.getitem:
-        source = node.args[0]
-        if not is_known(source):  # type: ignore[arg-type]
-            return Unknown.RUNTIME
-        return value_of(source)[node.args[1]]  # type: ignore[arg-type]
-    kind = op_traits.classify(node.target)
-    if kind is OpClass.OPAQUE:
-        return Unknown.OPAQUE
-    expected: Any = node.meta.get("val")
-    if not _are_dense_cpu(expected):
-        return Unknown.NOT_A_TENSOR
-    if kind is OpClass.FILL:
-        filled = _fill(node, expected)
-        if filled is not None:
-            return _finish(filled, expected)
-
-    tensors = _tensor_operands(node)
-    if kind is OpClass.SELECTION and tensors and is_known(tensors[0]):
-        known = value_of(tensors[0])
-        whole = known.uniform or op_traits.is_expand(node.target)
-        if whole and isinstance(expected, torch.Tensor):
-            # Whatever is picked, it is the same element; whatever the new sizes are,
-            # the compact form stays.
-            moved = move(_name(node), known, tuple(expected.shape), ())
-            return _finish(moved, expected)
-    if not all(is_known(operand) for operand in node.all_input_nodes):
-        return Unknown.RUNTIME
-    try:
-        with torch.no_grad():
-            return _evaluate_known(node, kind, expected, tensors, value_of)
-    except Exception:  # whatever an op may raise: it then stays in the graph
-        return Unknown.FAILED
-
-
-def _evaluate_known(
-    node: Node,
-    kind: OpClass,
-    expected: Any,
-    tensors: List[Node],
-    value_of: Callable[[Node], Any],
-) -> Any:
-    if isinstance(expected, torch.Tensor):
-        data = None
-        if kind is OpClass.POINTWISE:
-            data = _run(node, lambda n: value_of(n).data)
-        elif op_traits.is_concatenation(node.target):
-            pieces, *dim = node.args
-            data = concatenate(
-                [value_of(n) for n in pieces],  # type: ignore[union-attr, arg-type]
-                dim[0] if dim else node.kwargs.get("dim", 0),  # type: ignore[arg-type]
-            )
-        elif kind is OpClass.SELECTION and not node.kwargs and len(tensors) == 1:
-            source = value_of(tensors[0])
-            data = move(_name(node), source, tuple(expected.shape), node.args[1:])
-        if data is not None:
-            outcome = _finish(data, expected)
-            if not isinstance(outcome, Unknown):
-                return outcome
-    return _evaluate_in_full(node, expected, tensors, value_of)
-
-
-def _evaluate_in_full(
-    node: Node, expected: Any, tensors: List[Node], value_of: Callable[[Node], Any]
-) -> Any:
-    values = [value_of(n) for n in tensors]
-    results = [expected] if isinstance(expected, torch.Tensor) else list(expected)
-    sizes = [logical_bytes(tuple(r.shape), r.dtype) for r in results]
-    sizes += [logical_bytes(v.shape, v.data.dtype) for v in values]
-    if any(size is None for size in sizes):
-        return Unknown.DYNAMIC
-    if max(sizes, default=0) > EVALUATION_LIMIT:  # type: ignore[type-var, operator]
-        return Unknown.TOO_LARGE
-    outcome = _run(node, lambda n: value_of(n).view())
-    if isinstance(expected, torch.Tensor):
-        return _finish(compress(outcome), expected)
-    parts = [_finish(compress(o), e) for o, e in zip(outcome, results)]
-    return next((p for p in parts if isinstance(p, Unknown)), parts)
-
-
-def _run(node: Node, tensor_of: Callable[[Node], torch.Tensor]) -> Any:
-    op = op_traits.aten_op(node.target)
-    assert op is not None
-    args = map_arg(node.args, tensor_of)
-    kwargs = map_arg(node.kwargs, tensor_of)
-    # fx wraps lists into immutable ones, which some ops refuse.
-    plain = lambda x: list(x) if isinstance(x, list) else x  # noqa: E731
-    return op(*map_aggregate(args, plain), **map_aggregate(kwargs, plain))
-
-
-def _fill(node: Node, expected: torch.Tensor) -> Optional[torch.Tensor]:
-    scalar = op_traits.fill_scalar(node.target, node.args, node.kwargs)
-    if not isinstance(scalar, (bool, int, float, complex)):
-        return None  # a tensor or a symbol
-    try:
-        return torch.full([1] * expected.dim(), scalar, dtype=expected.dtype)
-    except (RuntimeError, TypeError):
-        return None  # out of the dtype's range
-
-
-def _finish(data: Optional[torch.Tensor], expected: torch.Tensor) -> Any:
-    """Holds a compact result against what the graph says that the op gives."""
-    shape = tuple(expected.shape)
-    if data is None or data.dtype != expected.dtype or data.dim() != len(shape):
-        return Unknown.MISMATCH
-    if any(isinstance(d, int) and d == 0 for d in shape):
-        shape = tuple(int(d) if isinstance(d, int) else d for d in shape)
-        if not all(isinstance(d, int) for d in shape):
-            return Unknown.DYNAMIC
-        return CompactValue(torch.empty(shape, dtype=data.dtype), shape)
-    for size, dim in zip(data.shape, shape):
-        # A symbolic dimension must be compact: there is no size to compare with.
-        if size != 1 and not (isinstance(dim, int) and size == dim):
-            return Unknown.MISMATCH if isinstance(dim, int) else Unknown.DYNAMIC
-    return CompactValue(data.contiguous(), shape)
-
-
-def _name(node: Node) -> str:
-    op = op_traits.aten_op(node.target)
-    assert op is not None
-    return op._schema.name
-
-
-def _tensor_operands(node: Node) -> List[Node]:
-    return [
-        n
-        for n in _nodes_in((node.args, node.kwargs))
-        if isinstance(n.meta.get("val"), torch.Tensor)
-    ]
-
-
-def _are_dense_cpu(expected: Any) -> bool:
-    tensors: Iterable[Any]
-    tensors = [expected] if isinstance(expected, torch.Tensor) else expected
-    return isinstance(tensors, (list, tuple)) and all(
-        isinstance(t, torch.Tensor)
-        and t.layout == torch.strided
-        and t.device.type == "cpu"
-        for t in tensors
-    )
+def _value_of(outcome: Any) -> Optional[CompactValue]:
+    return outcome if isinstance(outcome, CompactValue) else None

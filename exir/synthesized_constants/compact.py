@@ -21,6 +21,35 @@ import torch
 Dim = Union[int, torch.SymInt]
 
 
+@dataclass(frozen=True)
+class Form:
+    """A value without its elements.
+
+    Attributes:
+        shape: of the value.
+        dtype: of the value; None for several values.
+        data_shape: shape of the compact tensor, or of a larger one that broadcasts to
+            the value too; () for several values.
+        uniform: whether all elements are known to be equal in all bits.
+    """
+
+    shape: Tuple[Any, ...]
+    dtype: Optional[torch.dtype]
+    data_shape: Tuple[int, ...]
+    uniform: bool
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a tensor of sizes ``data_shape``; 0 for several values."""
+        itemsize = self.dtype.itemsize if self.dtype is not None else 0
+        return math.prod(self.data_shape) * itemsize
+
+    def without_elements(self) -> "CompactValue":
+        """Returns a compact value on the meta device, to see what ops make of sizes."""
+        data = torch.empty(self.data_shape, dtype=self.dtype, device="meta")
+        return CompactValue(data, self.shape)
+
+
 @dataclass(frozen=True, eq=False)
 class CompactValue:
     """A tensor known at compile time.
@@ -39,6 +68,11 @@ class CompactValue:
         """Whether all elements are equal in all bits. A value without elements is
         not: there is nothing to fill with."""
         return self.data.numel() == 1
+
+    @property
+    def form(self) -> Form:
+        """The value without its elements."""
+        return Form(self.shape, self.data.dtype, tuple(self.data.shape), self.uniform)
 
     @property
     def static(self) -> bool:
@@ -81,7 +115,7 @@ def fill_value(tensor: torch.Tensor) -> Union[bool, int, float, complex, None]:
     None."""
     if tensor.numel() == 0:
         return None
-    small = compress(tensor)
+    small = _without_equal_slices(tensor)
     return small.item() if small.numel() == 1 else None
 
 
@@ -89,28 +123,40 @@ def compress(tensor: torch.Tensor) -> torch.Tensor:
     """Returns the smallest tensor that broadcasts to ``tensor``, with its rank.
 
     Dimensions along which all slices are equal in all bits become 1. The result is
-    contiguous and owns its bytes.
+    contiguous and owns its bytes; it is ``tensor`` itself if that is so already.
     """
+    return owned(_without_equal_slices(tensor))
+
+
+def owned(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns the tensor, or a copy if it is not contiguous or is a part of more memory,
+    which it would keep alive."""
+    tensor = tensor.contiguous()
+    size = tensor.numel() * tensor.element_size()
+    return tensor if tensor.untyped_storage().nbytes() == size else tensor.clone()
+
+
+def _without_equal_slices(tensor: torch.Tensor) -> torch.Tensor:
+    """A view with one slice for each dimension along which all are equal."""
     if tensor.numel() == 0:
-        return tensor.contiguous().clone()
+        return tensor
     for dim in range(tensor.dim()):
         size = tensor.shape[dim]
         if size == 1:
             continue
         first = tensor.narrow(dim, 0, 1)
-        if tensor.stride(dim) == 0:
-            tensor = first
-            continue
         # The second slice alone settles it in most cases.
-        if _equal_bits(first, tensor.narrow(dim, 1, 1)) and _equal_bits(
-            first.expand(tensor.shape), tensor
+        if tensor.stride(dim) == 0 or (
+            _equal_bits(first, tensor.narrow(dim, 1, 1))
+            and _equal_bits(first.expand(tensor.shape), tensor)
         ):
             tensor = first
-    return tensor.contiguous().clone()
+    return tensor
 
 
 def _equal_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return bool((bits(a) == bits(b)).all())
+    """Whether two tensors of one shape are equal in all bits; allocates nothing."""
+    return a.dtype == b.dtype and torch.equal(bits(a), bits(b))
 
 
 # --- Ops on compact values ---------------------------------------------------------
@@ -304,28 +350,44 @@ def _groups(
 
 def concatenate(values: Sequence[CompactValue], dim: int) -> Optional[torch.Tensor]:
     """Returns the compact form of ``cat``, None where a size is not static."""
-    values = [v for v in values if tuple(v.shape) != (0,)]  # cat ignores these
-    if not values:
+    values = _without_empty(values)
+    sizes = joined_sizes(values, dim)
+    if sizes is None:
         return None
-    rank = len(values[0].shape)
-    dim = dim % rank
-    if not all(isinstance(v.shape[dim], int) for v in values):
-        return None
+    dim = dim % len(sizes)
     first = values[0].data
     if all(v.data.shape[dim] == 1 and v.shape[dim] != 0 for v in values) and all(
         v.data.shape == first.shape and _equal_bits(v.data, first) for v in values[1:]
     ):
         return first
-    # Full along dim; along the others as large as the largest piece needs.
-    sizes = [max(v.data.shape[d] for v in values) for d in range(rank)]
-    if any(v.data.shape[d] == 0 for v in values for d in range(rank) if d != dim):
-        return None
     pieces = []
     for v in values:
         wanted = list(sizes)
         wanted[dim] = int(v.shape[dim])
         pieces.append(v.data.expand(wanted))
     return torch.cat(pieces, dim)
+
+
+def joined_sizes(values: Sequence[CompactValue], dim: int) -> Optional[Tuple[int, ...]]:
+    """Returns the sizes of what ``concatenate`` gives, or larger ones if the pieces are
+    equal, without looking at elements: full along ``dim``, along the others as large as
+    the largest piece needs."""
+    values = _without_empty(values)
+    if not values:
+        return None
+    rank = len(values[0].shape)
+    dim = dim % rank
+    if not all(isinstance(v.shape[dim], int) for v in values):
+        return None
+    if any(v.data.shape[d] == 0 for v in values for d in range(rank) if d != dim):
+        return None
+    sizes = [max(v.data.shape[d] for v in values) for d in range(rank)]
+    sizes[dim] = sum(int(v.shape[dim]) for v in values)
+    return tuple(sizes)
+
+
+def _without_empty(values: Sequence[CompactValue]) -> List[CompactValue]:
+    return [v for v in values if tuple(v.shape) != (0,)]  # cat ignores these
 
 
 def logical_bytes(shape: Sequence[Dim], dtype: torch.dtype) -> Optional[int]:

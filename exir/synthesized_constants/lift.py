@@ -10,7 +10,7 @@ Runs over an exported program in the ATen or the edge dialect.
 """
 
 import dataclasses
-from typing import Any, Callable, Dict, FrozenSet, List, Optional, Set, Tuple, Union
+from typing import Any, Dict, FrozenSet, List, Optional, Set, Tuple, Union
 
 import torch
 from executorch.exir.synthesized_constants import op_traits
@@ -18,6 +18,7 @@ from executorch.exir.synthesized_constants.analyse import (
     analyse,
     Analysis,
     is_plain_tensor,
+    Keep,
     literal,
 )
 from executorch.exir.synthesized_constants.compact import CompactValue
@@ -40,7 +41,13 @@ from executorch.exir.synthesized_constants.rewrite import (
     PER_USER_BYTES,
     rewrite,
 )
-from executorch.exir.synthesized_constants.select import Dims, Forbids, Limits, select
+from executorch.exir.synthesized_constants.select import (
+    Dims,
+    exceeds,
+    Forbids,
+    Limits,
+    select,
+)
 from executorch.exir.synthesized_constants.table import split_small_constants
 from torch._export.verifier import _verify_exported_program_signature
 from torch.export import ExportedProgram
@@ -147,7 +154,7 @@ def _lift(
     graph_module = program.graph_module
     literals = _literals(program, policy, mutated_buffers(programs))
     keep = _keep(policy)
-    analysis = analyse(graph_module, literals, keep)
+    analysis = analyse(graph_module, literals, keep, policy.max_bytes)
     analysis.written_back = _written_back(program)
     home = ProgramHome(program, programs)
     report = Report(method)
@@ -208,9 +215,15 @@ _IN_GRAPH = "its placement is GRAPH"
 
 
 def _skipped(analysis: Analysis, node: Node, limits: Limits) -> Entry:
-    dims = analysis.known[node].data_shape
-    in_graph = limits.forbids is not None and limits.forbids(analysis, node, dims)
-    constant = describe(analysis, node, dims)
+    fact = analysis.known[node]
+    # A value that is not uniform is not computed again just to be reported.
+    value = analysis.value(node) if fact.uniform else None
+    constant = describe(analysis, node, fact.data_shape, value)
+    in_graph = (
+        limits.forbids is not None
+        and not exceeds(constant.stored_bytes, limits.constant)
+        and limits.forbids(analysis, node, fact.data_shape)
+    )
     return Entry(constant, False, _IN_GRAPH if in_graph else _OVER_LIMIT)
 
 
@@ -227,7 +240,7 @@ def _stays_in_graph(
     def forbids(analysis: Analysis, node: Node, dims: Dims) -> bool:
         if (node, dims) not in answers:
             constant = dataclasses.replace(
-                describe(analysis, node, dims), method=method
+                describe(analysis, node, dims, analysis.value(node)), method=method
             )
             answers[node, dims] = policy.place(constant) == Placement.GRAPH
         return answers[node, dims]
@@ -271,24 +284,22 @@ def _literals(
     return found
 
 
-def _keep(
-    policy: SynthesizedConstantPolicy,
-) -> Callable[[Node, CompactValue], bool]:
+def _keep(policy: SynthesizedConstantPolicy) -> Keep:
     keep = policy.keep
     if keep is None:
         return lambda node, value: False
     if not callable(keep):
         names = frozenset(keep)
 
-        def by_name(node: Node, value: CompactValue) -> bool:
+        def by_name(node: Node, value: Optional[CompactValue]) -> bool:
             name = op_traits.op_name(node.target)
             return name in names or name.rpartition(".")[0] in names
 
         return by_name
 
-    def by_predicate(node: Node, value: CompactValue) -> bool:
-        alone = Analysis(literals={node: value})
-        return bool(keep(describe(alone, node, tuple(value.data.shape))))
+    def by_predicate(node: Node, value: Optional[CompactValue]) -> bool:
+        dims = value.data.shape if value is not None else node.meta["val"].shape
+        return bool(keep(describe(Analysis(), node, tuple(dims), value)))
 
     return by_predicate
 

@@ -16,7 +16,7 @@ from typing import Any, Optional
 
 import torch
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
-from torch._ops import OpOverload
+from torch._ops import HigherOrderOperator, OpOverload
 
 
 class OpClass(enum.Enum):
@@ -211,6 +211,11 @@ def only_moves(target: Any) -> bool:
     return op is not None and (
         classify(target) is OpClass.SELECTION or op._schema.name in _COPIES
     )
+
+
+def has_bodies(target: Any) -> bool:
+    """Whether it is a control-flow op, whose bodies are graphs of their own."""
+    return isinstance(target, HigherOrderOperator)
 
 
 def is_alias(target: Any) -> bool:

@@ -24,8 +24,12 @@ def tag_synthesized_constants(exported_program: ExportedProgram) -> None:
         if node.name not in names:
             continue
         tags = {user.meta.get("delegation_tag") for user in node.users}
-        if len(tags) == 1 and None not in tags and not _decides_rank(node):
+        if len(tags) == 1 and None not in tags and _may_be_taken(node):
             node.meta.setdefault("delegation_tag", tags.pop())
+
+
+def _may_be_taken(node: Node) -> bool:
+    return not (_decides_rank(node) or _is_channels_last_operand(node))
 
 
 def _decides_rank(node: Node) -> bool:
@@ -34,5 +38,19 @@ def _decides_rank(node: Node) -> bool:
     refuses to hand to a tensor of rank 0."""
     return node.meta["val"].dim() == 0 and any(
         isinstance(user.meta.get("val"), torch.Tensor) and user.meta["val"].dim() == 0
+        for user in node.users
+    )
+
+
+def _is_channels_last_operand(node: Node) -> bool:
+    """XNNPACK runs some ops channels-last. It converts their first operand, but not if
+    that is a static tensor: then it gives up."""
+    from executorch.backends.xnnpack._passes.channels_last_tagged_reshape_pass import (
+        ChannelsLastTaggedReshapePass,
+    )
+
+    return node.meta["val"].dim() == 4 and any(
+        user.target in ChannelsLastTaggedReshapePass.memory_sensitive_ops_nhwc
+        and user.args[0] is node
         for user in node.users
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Iterator, Optional, Tuple, Union
 
 import torch
-from executorch.exir.synthesized_constants.placement import Placement
+from executorch.exir.synthesized_constants.placement import Placement, Where
 from torch.export import ExportedProgram
 
 #: Key of the description in ``placeholder.meta``.
@@ -44,7 +44,8 @@ class SynthesizedConstant:
     """Describes one constant, for backends, placement functions and reports.
 
     Attributes:
-        name: target (FQN) of the constant, equal for equal constants.
+        name: target (FQN) of the constant, equal for equal constants; "" for a value
+            that was not lifted and not computed.
         op: the op that made the value, e.g. ``"aten.full.default"``.
         steps: the chain of ops that leads to it, in order; the last is ``op``. At most
             the last ``MAX_CHAIN`` of them.
@@ -128,6 +129,15 @@ def is_synthesized_node(node: torch.fx.Node) -> bool:
     """Whether a placeholder was made by the pass, as far as its meta tells. Where
     there is a signature, ask ``is_synthesized_constant``."""
     return META_KEY in node.meta
+
+
+def is_constant_node(node: torch.fx.Node) -> bool:
+    """Whether a placeholder is a synthesized constant and not one that became an input
+    of the method, as far as its meta tells."""
+    constant = description_of(node)
+    if constant is None:
+        return False
+    return constant.placement is None or constant.placement.where is not Where.INPUT
 
 
 def is_bound_to_constant(node: torch.fx.Node) -> bool:

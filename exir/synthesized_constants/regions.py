@@ -12,10 +12,10 @@ bytes are those of a constant of the program.
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 import torch
-from executorch.exir.synthesized_constants.analyse import analyse, Analysis
+from executorch.exir.synthesized_constants.analyse import analyse, Analysis, Keep
 from executorch.exir.synthesized_constants.compact import CompactValue
 from executorch.exir.synthesized_constants.recipe import (
     BODY_META_KEY,
@@ -30,8 +30,6 @@ from executorch.exir.synthesized_constants.rewrite import (
 )
 from executorch.exir.synthesized_constants.select import Limits
 from torch.fx import GraphModule, Node
-
-Keep = Callable[[Node, CompactValue], bool]
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ def lift_bodies(
         bodies = [getattr(graph_module, str(op.args[i].target)) for i in form.bodies]
         for i, body in enumerate(bodies):
             literals = _known_operands(op, form, body, analysis)
-            inner = analyse(body, literals, keep)
+            inner = analyse(body, literals, keep, limits.constant)
             inner_home = _BodyHome(op, form, bodies, i, home)
             limits = lift_bodies(body, inner, keep, limits, inner_home, report)
             stored = lift_region(body, inner, limits, inner_home, report)

@@ -22,7 +22,11 @@ from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from executorch.exir.synthesized_constants import op_traits
 from executorch.exir.synthesized_constants.analyse import Analysis
-from executorch.exir.synthesized_constants.compact import fill_value, logical_bytes
+from executorch.exir.synthesized_constants.compact import (
+    CompactValue,
+    fill_value,
+    logical_bytes,
+)
 from executorch.exir.synthesized_constants.demand import Use
 from executorch.exir.synthesized_constants.layout import (
     dim_order_of,
@@ -136,10 +140,10 @@ class _StandIns:
     the constant is small."""
 
     def __init__(self, analysis: Analysis, node: Node, dims: Dims, home: Home) -> None:
-        self.constant = describe(analysis, node, dims)
+        value = analysis.value(node)
+        self.constant = describe(analysis, node, dims, value)
         self.nodes: List[Node] = []
-        view = analysis.value(node).with_dims(dims)
-        self._tensor = lay_out(view, self.constant.dim_order)
+        self._tensor = lay_out(value.with_dims(dims), self.constant.dim_order)
         self._like = node
         self._home = home
 
@@ -159,7 +163,7 @@ def _expand(graph: Graph, node: Node, small: Node) -> Node:
     op = (exir_ops.edge if edge else torch.ops).aten.expand_copy.default
     with graph.inserting_before(node):
         full = graph.call_function(op, (small, expanded_sizes(node.meta["val"].shape)))
-    full.meta = {k: v for k, v in node.meta.items() if k not in _OWN_META}
+    full.meta = inherited_meta(node)
     full.meta["val"] = node.meta["val"]
     return full
 
@@ -191,29 +195,46 @@ def inherited_meta(node: Node) -> Dict[str, Any]:
     """Returns what a node that stands for ``node`` takes over of its meta: the trace
     of where it came from."""
     meta = {k: v for k, v in node.meta.items() if k not in _OWN_META}
+    # Every node of an edge program has it, and exir takes that for granted where it
+    # copies a placeholder. None: "val" is a fake tensor and says it all.
+    meta["tensor_meta"] = None
     if not meta.get("nn_module_stack", True):
         del meta["nn_module_stack"]  # of a branch: unflatten takes no empty one
     return meta
 
 
-def describe(analysis: Analysis, node: Node, dims: Dims) -> SynthesizedConstant:
-    """Describes the constant that stores the value of ``node`` in sizes ``dims``."""
-    value = analysis.value(node)
-    order = dim_order_of(node.meta["val"])
+def describe(
+    analysis: Analysis, node: Node, dims: Dims, value: Optional[CompactValue]
+) -> SynthesizedConstant:
+    """Describes the constant that stores the value of ``node`` in sizes ``dims``.
+
+    Args:
+        analysis: of the graph.
+        node: the value.
+        dims: of the stored form.
+        value: its elements. Without them the description has no name, which follows
+            from them, and no fill value.
+    """
+    expected = node.meta["val"]
+    shape = tuple(expected.shape)
+    order = dim_order_of(expected)
     op = op_traits.op_name(_maker(analysis, node).target)
+    name, fill = "", None
+    if value is not None:
+        maker = "aten.full" if value.uniform else op
+        name = constant_name(maker, value.data, dims, order)
+        fill = fill_value(value.data) if value.uniform else None
     return SynthesizedConstant(
-        name=constant_name(
-            "aten.full" if value.uniform else op, value.data, dims, order
-        ),
+        name=name,
         op=op,
         steps=_steps(analysis, node),
-        shape=tuple(d if isinstance(d, int) else None for d in value.shape),
-        dtype=value.data.dtype,
+        shape=tuple(d if isinstance(d, int) else None for d in shape),
+        dtype=expected.dtype,
         stored_shape=dims,
         dim_order=order,
-        value_bytes=logical_bytes(value.shape, value.data.dtype),
-        stored_bytes=math.prod(dims) * value.data.element_size(),
-        fill_value=fill_value(value.data) if value.uniform else None,
+        value_bytes=logical_bytes(shape, expected.dtype),
+        stored_bytes=math.prod(dims) * expected.dtype.itemsize,
+        fill_value=fill,
         source=source_line(node),
         module=module_path(node),
     )

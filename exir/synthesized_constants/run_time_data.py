@@ -89,17 +89,35 @@ def add_named_constants(
         ExportError: other bytes have the name of one of them.
     """
     store = _Store(named_data)
+    emitted = {key for program in programs.values() for key in _emitted(program)}
     for program in programs.values():
         for constant, value in input_values(program):
             placement = constant.placement or Placement.INPUT
             if placement.named:
                 store.add(constant, value, placement)
         for constant, tensor in delegated_constants(program):
-            store.add_alias(constant, tensor)
+            if (constant.name, _tag(constant)) not in emitted:
+                store.add_alias(constant, tensor)
         for constant in placed_constants(program):
             if constant.placement and constant.placement.where is Where.EXTERNAL:
                 store.list_external(constant)
     return store.output(named_data)
+
+
+def _emitted(program: ExportedProgram) -> Iterator[Tuple[str, Optional[str]]]:
+    """Yields names and files of the constants that the emitter puts there. The copy that
+    a delegate has of one may be in another layout, and needs no name."""
+    names = program.graph_signature.inputs_to_synthesized_constants
+    for node in program.graph.find_nodes(op="placeholder"):
+        if node.name in names:
+            constant = get_synthesized_constant(program, node)
+            assert constant is not None
+            yield constant.name, _tag(constant)
+
+
+def _tag(constant: SynthesizedConstant) -> Optional[str]:
+    """The data file that a constant is in, None for the program."""
+    return (constant.placement or Placement.PROGRAM).tag
 
 
 def delegated_constants(
@@ -183,7 +201,7 @@ class _Store:
         placement = constant.placement or Placement.PROGRAM
         if not placement.named:
             return
-        tag = placement.tag
+        tag = _tag(constant)
         entries = self._external.get(tag, {}) if tag else self._pte
         for order in emittable_orders(constant.dim_order):
             data = bytes_in_order(tensor, order)

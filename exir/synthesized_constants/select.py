@@ -191,9 +191,9 @@ class _Problem:
         assert fact.dtype is not None
         elements = math.prod(int(d) for d in dims)
         size = elements * fact.dtype.itemsize
-        if _exceeds(size, self.limits.constant):
+        if exceeds(size, self.limits.constant):
             return math.inf
-        if fact.uniform and elements > 1 and _exceeds(size, self.limits.uniform):
+        if fact.uniform and elements > 1 and exceeds(size, self.limits.uniform):
             return math.inf
         forbids = self.limits.forbids
         if forbids is not None and forbids(self.analysis, node, tuple(dims)):  # type: ignore[arg-type]
@@ -408,7 +408,8 @@ def _union(
     return tuple(dims)  # type: ignore[arg-type]
 
 
-def _exceeds(size: int, limit: Optional[int]) -> bool:
+def exceeds(size: int, limit: Optional[int]) -> bool:
+    """Whether there is a limit and ``size`` is above it."""
     return limit is not None and size > limit
 
 

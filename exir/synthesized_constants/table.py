@@ -20,6 +20,7 @@ import dataclasses
 from typing import Dict, Set
 
 import torch
+from executorch.exir.synthesized_constants import op_traits
 from executorch.exir.synthesized_constants.recipe import description_of, META_KEY
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
@@ -90,23 +91,56 @@ def duplicate_placeholder(program: ExportedProgram, node: Node) -> Set[str]:
     Returns:
         The names of the new placeholders.
     """
-    specs = program.graph_signature.input_specs
-    spec = _spec_of(program, node)
-    names = set()
-    for user in list(node.users)[1:]:
-        with program.graph.inserting_before(node):
-            copy = program.graph.placeholder(f"{node.name}_copy")
-        copy.target = copy.name
-        copy.meta = dict(node.meta)
-        user.replace_input_with(node, copy)
-        specs.insert(
-            specs.index(spec),
-            InputSpec(spec.kind, TensorArgument(copy.name), spec.target),
-        )
-        names.add(copy.name)
+    names = {_give_placeholder(program, node, u).name for u in list(node.users)[1:]}
     program.graph_module.recompile()
     program._validate()
     return names
+
+
+def _give_placeholder(program: ExportedProgram, node: Node, user: Node) -> Node:
+    """Gives one user of a constant a new placeholder with the same target."""
+    specs = program.graph_signature.input_specs
+    spec = _spec_of(program, node)
+    with program.graph.inserting_before(node):
+        copy = program.graph.placeholder(f"{node.name}_copy")
+    copy.target = copy.name
+    copy.meta = dict(node.meta)
+    user.replace_input_with(node, copy)
+    specs.insert(
+        specs.index(spec),
+        InputSpec(spec.kind, TensorArgument(copy.name), spec.target),
+    )
+    return copy
+
+
+def separate_weights(program: ExportedProgram) -> None:
+    """Gives each user of a synthesized constant that does more with it than broadcast a
+    placeholder and a target of its own, as for weights. Passes of XNNPACK replace the
+    weight of one op (to fuse a batch norm, or to make a conv1d a conv2d), name the new
+    one after the old, and store it in the layout that this op wants. No tensor is
+    copied.
+
+    Args:
+        program: of a delegate. Modified in-place.
+    """
+    targets = program.graph_signature.inputs_to_synthesized_constants
+    for node in program.graph.find_nodes(op="placeholder"):
+        if node.name not in targets:
+            continue
+        for user in list(node.users):
+            if user.op == "call_function" and not op_traits.broadcasts(user.target):
+                alone = len(node.users) == 1
+                own = node if alone else _give_placeholder(program, node, user)
+                if is_shared(program, own):
+                    _give_target(program, own)
+    program.graph_module.recompile()
+
+
+def _give_target(program: ExportedProgram, node: Node) -> None:
+    spec = _spec_of(program, node)
+    tensor = program.constants[spec.target]
+    spec.target = _free_target(program, f"{spec.target}_{node.name}")
+    program.constants[spec.target] = tensor
 
 
 def split_small_constants(program: ExportedProgram, limit: int) -> None:

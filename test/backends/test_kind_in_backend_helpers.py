@@ -7,9 +7,6 @@
 import pytest
 import torch
 from executorch.backends.transforms import utils
-from executorch.backends.transforms.convert_conv1d_to_conv2d_pass import (
-    ConvertConv1dToConv2dPass,
-)
 from executorch.backends.transforms.utils import (
     create_constant_placeholder,
     create_mutable_buffer,
@@ -197,6 +194,10 @@ class Conv(torch.nn.Module):
 
 @since_1_5
 def test_conv1d_becomes_conv2d_with_a_weight_of_the_kind():
+    from executorch.backends.transforms.convert_conv1d_to_conv2d_pass import (
+        ConvertConv1dToConv2dPass,
+    )
+
     args = (torch.randn(1, 3, 5),)
     program = to_edge(
         export(Conv(), args), compile_config=with_flag()

@@ -10,13 +10,11 @@
 
 Prints for each number of nodes the seconds of the pass and the microseconds a node,
 without limits and with a total that does not fit all; then, for the tiny models of the
-tests, the pass's share of the time of ``to_edge_transform_and_lower``; then the memory
-that a hundred large uniform values take.
+tests, the pass's share of the time of ``to_edge_transform_and_lower``.
 """
 
 import argparse
 import logging
-import resource
 import sys
 import time
 import warnings
@@ -43,7 +41,7 @@ from torch.export.graph_signature import (
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
 
-from tiny_models import make, MODELS  # type: ignore[import-not-found]  # noqa: E402
+from tiny_models import make, MODELS  # noqa: E402
 
 POLICIES = {
     "no limits": SynthesizedConstantPolicy(
@@ -137,27 +135,12 @@ def share_of_lowering() -> None:
     print(tabulate(rows, ("model", "pass, s", "lowering, s", "%"), floatfmt=".3f"))
 
 
-def uniform_memory() -> None:
-    class Fills(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            for i in range(100):
-                x = x + torch.full((1, 4096, 4096), float(i))  # 64 MiB each
-            return x
-
-    program = export(Fills(), (torch.zeros(1, 1, 1),)).run_decompositions({})
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    lift_synthesized_constants(program)
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(f"100 uniform values of 64 MiB: peak memory grows by {after - before} KiB")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("nodes", nargs="*", type=int, default=[1000, 10000, 50000])
     arguments = parser.parse_args()
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
-    uniform_memory()
     scaling(arguments.nodes)
     share_of_lowering()
 

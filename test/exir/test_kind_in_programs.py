@@ -16,6 +16,7 @@ from executorch.exir import (
     to_edge,
     to_edge_transform_and_lower,
 )
+from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.pass_base import ExportPass
 from executorch.exir.passes import MemoryPlanningPass
 from executorch.exir.synthesized_constants import (
@@ -141,6 +142,43 @@ def test_transform_keeps_the_kind():
     assert again.compile_config.lift_synthesized_constants is True
     (result,) = run_on_runtime(again.to_executorch(), *ARGS)
     torch.testing.assert_close(result, expected(), rtol=1e-5, atol=1e-5)
+
+
+class Sigmoid(torch.nn.Module):
+    def forward(self, x):
+        return torch.sigmoid(x)
+
+
+class ScalesSigmoid(ExportPass):
+    """Makes ``(sigmoid(x) + 2) * 3``: the 2 by a creator, the 3 held by the graph."""
+
+    def call_operator(self, op, args, kwargs, meta):
+        result = super().call_operator(op, args, kwargs, meta)
+        if op is exir_ops.edge.aten.sigmoid.default:
+            for other, combine in (
+                (self.two(meta), exir_ops.edge.aten.add.Tensor),
+                (torch.tensor([3.0]), exir_ops.edge.aten.mul.Tensor),
+            ):
+                result = super().call_operator(combine, (result, other), {}, meta)
+        return result
+
+    def two(self, meta):
+        full = exir_ops.edge.aten.full.default
+        return super().call_operator(full, ([1], 2.0), {}, meta)
+
+
+def test_what_passes_of_the_user_make_is_lifted():
+    edge = to_edge_transform_and_lower(
+        export(Sigmoid(), ARGS),
+        transform_passes=[ScalesSigmoid()],
+        compile_config=with_flag(),
+    )
+    program = edge.exported_program()
+    assert len(synthesized(program)) == len(program.constants) == 2
+    assert not program.state_dict
+    (result,) = run_on_runtime(edge.to_executorch(), *ARGS)
+    expected = (torch.sigmoid(*ARGS) + 2) * 3
+    torch.testing.assert_close(result, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_a_program_lifted_before_lowering_is_lowered_with_its_constants():

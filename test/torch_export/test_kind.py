@@ -145,11 +145,6 @@ def test_module_holds_a_shared_constant_once():
     assert not set(module.state_dict()) & set(program.constants)
 
 
-def test_module_checks_guards_as_without_the_patch():
-    # torch.export leaves the check out if a frame's file name contains "executorch"
-    assert hasattr(mask_program().module(), "_guards_fn")
-
-
 def test_unflatten_gives_what_eager_gives():
     module = torch.export.unflatten(lifted_mask())
     assert torch.equal(module(*ARGS), expected())

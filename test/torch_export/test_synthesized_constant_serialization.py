@@ -9,7 +9,7 @@ import io
 import json
 import zipfile
 
-from test_synthesized_constant import (  # type: ignore[import-not-found]
+from test_synthesized_constant import (
     Affine,
     ARGS,
     DESCRIPTION,

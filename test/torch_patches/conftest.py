@@ -71,7 +71,7 @@ def wheel_fixture(tmp_path_factory):
     return found
 
 
-def _run(code, *flags, autoload=True, python=sys.executable, **environment):
+def _run(code, *flags, autoload=True, python=sys.executable, cwd=None, **environment):
     """Runs ``code`` in a new interpreter and returns what it wrote to stdout.
 
     Args:
@@ -79,6 +79,7 @@ def _run(code, *flags, autoload=True, python=sys.executable, **environment):
         flags: of the interpreter.
         autoload: whether ``import torch`` loads the packages that extend it.
         python: the interpreter.
+        cwd: the directory that it runs in.
         environment: variables that differ from this process's.
     """
     variables = {
@@ -90,6 +91,7 @@ def _run(code, *flags, autoload=True, python=sys.executable, **environment):
     child = subprocess.run(
         [python, *flags, "-c", PRELUDE + textwrap.dedent(code)],
         env=variables,
+        cwd=cwd,
         capture_output=True,
         text=True,
         timeout=300,

@@ -146,3 +146,8 @@ def test_an_edge_file_of_unpatched_executorch_loads_here(tmp_path):
     kinds = [spec.kind.name for spec in program.graph_signature.input_specs]
     assert kinds == ["CONSTANT_TENSOR", "USER_INPUT"]
     assert program.module()(torch.ones(2)).tolist() == [2.0, 3.0]
+
+
+def test_module_checks_guards_as_without_the_patch():
+    # torch.export leaves the check out if a frame's file name contains "executorch"
+    assert hasattr(mask_program().module(), "_guards_fn")

@@ -13,7 +13,7 @@ import inspect
 import io
 import itertools
 import linecache
-import pdb
+import pdb  # noqa: B602
 import pickle
 import sys
 import textwrap
@@ -347,7 +347,7 @@ def test_coverage_tools_report_on_edited_files(make, branch):
     measured = coverage.Coverage(
         data_file=None, include=[module.__file__ + "*"], branch=branch, messages=False
     )
-    with measured.collect(), pytest.raises(ValueError):
+    with measured.collect(), pytest.raises(ValueError):  # noqa: B908
         module.untouched(0)
         module.g(1)
         module.f(1)

@@ -5,6 +5,7 @@
 # LICENSE file in the root directory of this source tree.
 
 import io
+import os
 
 import pytest
 import torch
@@ -153,9 +154,10 @@ def test_the_inspector_works_with_the_etrecord(lowered, tmp_path):
         lowered.buffer, enable_etdump=True, debug_buffer_size=1 << 16
     )
     module.run_method("forward", list(ARGS))
-    if not module.has_etdump():
+    if module.has_etdump():
+        module.write_etdump_result_to_file(dump)
+    if not os.path.exists(dump):  # that of executorch 1.4 says that it has one
         pytest.skip("the runtime of this wheel writes no ETDump")
-    module.write_etdump_result_to_file(dump)
     inspector = Inspector(etdump_path=dump, etrecord=path)
     names = [event.name for block in inspector.event_blocks for event in block.events]
     assert any("native_call_addmm" in name for name in names)

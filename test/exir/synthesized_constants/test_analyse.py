@@ -4,10 +4,15 @@
 # This source code is licensed under the BSD-style license found in the
 # LICENSE file in the root directory of this source tree.
 
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 import torch
-from executorch.exir.synthesized_constants import analyse as analyse_module
+from executorch.exir.synthesized_constants import (
+    evaluate,
+    lift_synthesized_constants,
+    SynthesizedConstant,
+    SynthesizedConstantPolicy,
+)
 from executorch.exir.synthesized_constants.analyse import (
     analyse,
     Analysis,
@@ -23,6 +28,11 @@ from torch.fx import Node
 def analysis_of(module: torch.nn.Module, *inputs: Any, **options: Any) -> Analysis:
     program = torch.export.export(module, inputs, **options).run_decompositions({})
     return analyse(program.graph_module, {}, lambda node, value: False)
+
+
+def analysis_within(storable: int, module: torch.nn.Module, *inputs: Any) -> Analysis:
+    program = torch.export.export(module, inputs).run_decompositions({})
+    return analyse(program.graph_module, {}, lambda node, value: False, storable)
 
 
 def by_op(analysis: Analysis) -> Dict[str, Unknown]:
@@ -154,10 +164,89 @@ def test_large_values_are_dropped_and_computed_again() -> None:
             return x + table
 
     analysis = analysis_of(Chain(), torch.randn(1))
-    held = [n for n in analysis.known if analysis.known[n].value is not None]
+    held = [n for n in analysis.known if analysis.is_at_hand(n)]
     assert len(held) <= 2
     value = analysis.value(last(analysis))
     assert torch.equal(value.view(), torch.arange(float(RETAINED_BYTES)) + 400)
+
+
+def test_a_value_that_cannot_be_stored_is_known_by_its_sizes(monkeypatch: Any) -> None:
+    class Mask(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            mask = torch.ones(64, 64).tril()[None].expand(3, 64, 64) * 2
+            first, second = torch.stack((mask, mask)).transpose(2, 3).unbind()
+            return x + first + second
+
+    ran: List[str] = []
+    run = evaluate._run
+
+    def noted(node: Node, tensor_of: Any) -> Any:
+        ran.append(node.name)
+        return run(node, tensor_of)
+
+    monkeypatch.setattr(evaluate, "_run", noted)
+    analysis = analysis_within(4096, Mask(), torch.zeros(3, 64, 64))
+    forms = {n.name: n for n in analysis.known if not analysis.is_at_hand(n)}
+    assert analysis.known[forms["expand"]].data_shape == (1, 64, 64)
+    assert analysis.known[forms["mul"]].data_shape == (1, 64, 64)
+    assert analysis.known[forms["getitem"]].data_shape == (3, 64, 64)
+    assert analysis.known[forms["mul"]].shape == (3, 64, 64)
+    assert not any(analysis.known[n].uniform for n in forms.values())
+    assert "tril" not in ran and "mul" not in ran
+    value = analysis.value(forms["mul"])  # it can be had all the same
+    assert torch.equal(value.view(), torch.ones(64, 64).tril().expand(3, 64, 64) * 2)
+
+
+def test_a_value_is_computed_if_a_part_of_it_can_be_stored() -> None:
+    class Part(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            low, high = torch.ones(64, 64).tril().split(32)
+            return x + high[-1] + (low * 2)[0]
+
+    analysis = analysis_within(4096, Part(), torch.zeros(64))
+    selected = [n for n in analysis.known if "select" in n.name]
+    values = [analysis.value(n).view() for n in selected]
+    assert torch.equal(values[0], torch.ones(64))
+    assert torch.equal(values[1], torch.ones(64, 64).tril()[0] * 2)
+
+
+def test_what_a_control_flow_op_takes_is_computed() -> None:
+    class Branches(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            mask = torch.ones(64, 64).tril()
+            return torch.cond(
+                x.sum() > 0,
+                lambda x, mask: x + mask[3],
+                lambda x, mask: x - mask[3],
+                (x, mask),
+            )
+
+    program = torch.export.export(Branches(), (torch.ones(64),))
+    policy = SynthesizedConstantPolicy(max_bytes=4096)
+    lift_synthesized_constants(program, policy)
+    graphs = [module.graph for module in program.graph_module.modules()]  # type: ignore
+    targets = [str(n.target) for graph in graphs for n in graph.nodes]
+    assert not any("aten.tril" in t or "aten.select" in t for t in targets)
+    assert torch.equal(program.module()(torch.ones(64))[3:5], torch.tensor([2.0, 1.0]))
+
+
+def test_whether_to_keep_is_asked_of_values_that_are_not_computed() -> None:
+    class Mask(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + torch.ones(64, 64).tril()
+
+    asked: List[SynthesizedConstant] = []
+
+    def keep(constant: SynthesizedConstant) -> bool:
+        asked.append(constant)
+        return False
+
+    policy = SynthesizedConstantPolicy(max_bytes=4096, keep=keep)
+    program = torch.export.export(Mask(), (torch.zeros(64, 64),))
+    lift_synthesized_constants(program.run_decompositions({}), policy)
+    assert [c.op for c in asked] == ["aten.ones.default", "aten.tril.default"]
+    assert asked[0].name and not asked[1].name
+    assert asked[1].shape == (64, 64) and asked[1].fill_value is None
 
 
 def test_an_op_that_fails_at_compile_time_stays(monkeypatch: Any) -> None:
@@ -168,7 +257,7 @@ def test_an_op_that_fails_at_compile_time_stays(monkeypatch: Any) -> None:
     def fail(*arguments: Any) -> Any:
         raise RuntimeError("no such kernel")
 
-    monkeypatch.setattr(analyse_module, "_run", fail)
+    monkeypatch.setattr(evaluate, "_run", fail)
     analysis = analysis_of(Fine(), torch.randn(3))
     assert by_op(analysis)["aten.arange"] is Unknown.FAILED
 

@@ -14,8 +14,10 @@ from executorch.exir.synthesized_constants.compact import (
     compress,
     concatenate,
     fill_value,
+    joined_sizes,
     logical_bytes,
     move,
+    owned,
 )
 from hypothesis import assume, given, settings, strategies as st
 
@@ -147,6 +149,10 @@ def test_moving_the_compact_form_gives_the_value_that_moving_the_value_gives(
     expected = OPS[name](full, *arguments)
     assume(expected.numel() > 0)
     moved = move(name, value, tuple(expected.shape), arguments)
+    form = value.form.without_elements()
+    sizes = move(name, form, tuple(expected.shape), arguments)
+    assert (sizes is None) == (moved is None)
+    assert sizes is None or moved is None or sizes.shape == moved.shape
     if moved is None:
         assert name == "aten::view_copy"  # merges a compact with a full dimension
         return
@@ -169,6 +175,10 @@ def test_concatenation_of_compact_forms(
     expected = torch.cat([value.view(), other.view()], dim)
     joined = concatenate([value, other], dim)
     assert joined is not None
+    sizes = joined_sizes([v.form.without_elements() for v in (value, other)], dim)
+    assert sizes is not None
+    assert all(size in (1, limit) for size, limit in zip(joined.shape, sizes))
+    assert tuple(joined.shape) in (sizes, tuple(value.data.shape))
     assert torch.equal(joined.expand(expected.shape), expected)
     if same and value.data.shape[dim] == 1 and value.shape[dim] != 1:
         assert joined.shape == value.data.shape
@@ -179,3 +189,26 @@ def test_a_reshape_that_keeps_broadcast_dimensions_apart_stays_compact() -> None
     moved = move("aten::view_copy", value, (6, 2, 2), ([6, 2, 2],))
     assert moved is not None and moved.shape == (1, 2, 2)
     assert move("aten::view_copy", value, (2, 12), ([2, 12],)) is None
+
+
+def test_what_needs_no_compressing_is_not_copied() -> None:
+    tensor = torch.arange(6.0).reshape(2, 3)
+    assert compress(tensor) is tensor
+    assert owned(tensor) is tensor
+
+
+def test_a_part_owns_its_bytes_alone() -> None:
+    tensor = torch.arange(6.0).reshape(3, 2)
+    for part in (tensor[1], tensor[:, 1], tensor.t()):
+        copy = owned(part)
+        assert torch.equal(copy, part) and copy.is_contiguous()
+        assert copy.untyped_storage().nbytes() == part.numel() * 4
+
+
+def test_pieces_of_other_dtypes_are_not_equal_whatever_their_bits() -> None:
+    one = CompactValue(torch.ones(1, 1), (2, 1))
+    bits_of_one = torch.tensor([[0x3F800000]], dtype=torch.int32)
+    same_bits = CompactValue(bits_of_one, (2, 1))
+    joined = concatenate([one, same_bits], 0)
+    expected = torch.cat([one.view(), same_bits.view()])
+    assert joined is not None and torch.equal(joined.expand(4, 1), expected)

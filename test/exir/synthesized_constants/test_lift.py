@@ -567,7 +567,8 @@ def test_a_constant_that_would_exceed_the_budget_stays_an_op() -> None:
         return x @ torch.arange(4096.0).reshape(64, 64)
 
     policy = SynthesizedConstantPolicy(max_bytes=1024)
-    lowered = lower_and_run(module(forward), (torch.randn(2, 64),), policy, **CLOSE)
+    # Sums of whole numbers, which every order of summation gives exactly.
+    lowered = lower_and_run(module(forward), (torch.ones(2, 64),), policy)
     assert not lowered.lifted
     assert any("arange" in i for i in lowered.instructions())
     entries = [e for report in lowered.reports for e in report.entries]

@@ -4,6 +4,7 @@
 # This source code is licensed under the BSD-style license found in the
 # LICENSE file in the root directory of this source tree.
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,10 @@ def keys(placed: Placed, tag: str = DEFAULT_TAG) -> Any:
     }
 
 
+@pytest.mark.skipif(
+    "data_path" not in inspect.signature(Runtime.load_program).parameters,
+    reason="new in the Python runtime of executorch 1.5",
+)
 @pytest.mark.parametrize("delegate", [False, True])
 def test_the_stock_runtime_runs_with_the_file_and_says_when_it_is_missing(
     tmp_path: Path, delegate: bool

@@ -8,6 +8,15 @@ from executorch.torch_patches.edit import Replace
 
 EDITS = [
     Replace(
+        owner="LoweredBackendModule.program",
+        anchor="buffers_map = sig.inputs_to_buffers",
+        replacement="""buffers_map = {
+            **sig.inputs_to_buffers,
+            **sig.inputs_to_synthesized_constants,
+        }""",
+        why="The delegate took these along: they are no inputs of the program around it.",
+    ),
+    Replace(
         owner="_get_new_signature",
         anchor="InputKind.CONSTANT_TENSOR,",
         replacement="InputKind.CONSTANT_TENSOR,\n                        InputKind.SYNTHESIZED_CONSTANT,",
