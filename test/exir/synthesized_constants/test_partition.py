@@ -32,16 +32,25 @@ def delegates(lowered: Lowered) -> int:
 
 
 class Norms(torch.nn.Module):
+    mean_1: torch.Tensor
+    var_1: torch.Tensor
+    mean_2: torch.Tensor
+    var_2: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         for name in ("mean_1", "var_1", "mean_2", "var_2"):
             self.register_buffer(name, torch.rand(2) + 0.5)
 
-    def first(self, x: torch.Tensor, *scale_and_shift: torch.Tensor) -> torch.Tensor:
-        return F.batch_norm(x, self.mean_1, self.var_1, *scale_and_shift)
+    def first(
+        self, x: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor
+    ) -> torch.Tensor:
+        return F.batch_norm(x, self.mean_1, self.var_1, scale, shift)
 
-    def second(self, x: torch.Tensor, *scale_and_shift: torch.Tensor) -> torch.Tensor:
-        return F.batch_norm(x, self.mean_2, self.var_2, *scale_and_shift)
+    def second(
+        self, x: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor
+    ) -> torch.Tensor:
+        return F.batch_norm(x, self.mean_2, self.var_2, scale, shift)
 
 
 class OneKernelBeforeTwoNorms(Norms):
