@@ -41,8 +41,8 @@ bench: $(INSTALLED)
 	$(BIN)/python test/bench/pass_time.py
 	$(BIN)/python test/bench/peak_memory.py
 
-# The checker finds packages by their paths, so it is shown the repository root under
-# the name that it is installed as.
+# mypy finds packages by their paths, so it is shown the repository root under the name
+# that it is installed as. Last, the files that rendering makes of upstream's.
 lint: $(INSTALLED)
 	$(BIN)/ufmt check $(SOURCES)
 	$(BIN)/flake8 $(SOURCES)
@@ -50,6 +50,7 @@ lint: $(INSTALLED)
 	ln -sfn "$(CURDIR)" .mypy_cache/root/executorch
 	MYPYPATH=.mypy_cache/root:test/upstream $(BIN)/mypy \
 		$(addprefix .mypy_cache/root/executorch/,exir torch_patches test)
+	$(BIN)/python test/torch_patches/rendering/lint.py
 
 format: $(INSTALLED)
 	$(BIN)/ufmt format $(SOURCES)
