@@ -160,12 +160,7 @@ def test_a_fork_and_an_interrupt_wait_for_changes_under_way(run):
         thread.join()
 
         live.commit = interrupted_commit
-        config_partitioner = "exir.backend.canonical_partitioners.config_partitioner"
-        late = (
-            f"executorch.{config_partitioner}",
-            "ConfigerationBasedPartitioner",
-            "partition",
-        )
+        late = ("executorch.backends.transforms.utils", "set_param_tensor")
         try:
             is_edited(*late)
         except KeyboardInterrupt:
@@ -181,7 +176,7 @@ def test_a_failure_at_a_later_import_leaves_that_module_whole(run):
         """
         from executorch.torch_patches import edits
         from executorch.torch_patches.edit import Insert
-        late = "executorch.exir.backend.canonical_partitioners.config_partitioner"
+        late = "executorch.backends.transforms.utils"
         real = edits.by_module()
         anchor = "from torch._export.utils import"
         wrong = Insert("", anchor, "# more\\n", "Test.", before=True, live="1 / 0")
@@ -195,8 +190,7 @@ def test_a_failure_at_a_later_import_leaves_that_module_whole(run):
             module = importlib.import_module(late)
         (message,) = ours(caught)
         assert "division by zero" in message
-        partition = module.ConfigerationBasedPartitioner.partition
-        assert partition.__code__.co_filename == module.__file__
+        assert module.set_param_tensor.__code__.co_filename == module.__file__
         assert lifted() == 1
         """
     )

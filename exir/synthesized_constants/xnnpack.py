@@ -4,7 +4,7 @@
 # This source code is licensed under the BSD-style license found in the
 # LICENSE file in the root directory of this source tree.
 
-"""What partitioning does for a synthesized constant."""
+"""What XNNPACK's partitioner does for a synthesized constant."""
 
 import torch
 from torch.export import ExportedProgram
@@ -14,6 +14,9 @@ from torch.fx import Node
 def tag_synthesized_constants(exported_program: ExportedProgram) -> None:
     """Gives a synthesized constant all of whose users go to one delegate to that
     delegate. Otherwise it would be an input of the delegate at every call.
+
+    XNNPACK's partitioner leaves it out: it tags the weights of convolutions, linears and
+    the like, but no constant operand of an element-wise op.
 
     Args:
         exported_program: with ``delegation_tag`` on the nodes that are delegated.
@@ -45,6 +48,7 @@ def _decides_rank(node: Node) -> bool:
 def _is_channels_last_operand(node: Node) -> bool:
     """XNNPACK runs some ops channels-last. It converts their first operand, but not if
     that is a static tensor: then it gives up."""
+    # Not at the top: importing exir must not import a backend.
     from executorch.backends.xnnpack._passes.channels_last_tagged_reshape_pass import (
         ChannelsLastTaggedReshapePass,
     )
