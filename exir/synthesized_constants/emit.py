@@ -49,7 +49,7 @@ def restore_dim_order(node: torch.fx.Node, spec: object) -> None:
     if not isinstance(spec, TensorSpec) or known is None:
         return
     if tuple(spec.shape) == known.stored_shape:
-        spec.dim_order = known.dim_order  # type: ignore[assignment]  # type: ignore[assignment]
+        spec.dim_order = known.dim_order  # type: ignore[assignment]
 
 
 def name_synthesized_constant(
