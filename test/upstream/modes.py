@@ -57,6 +57,7 @@ class Mode:
             "EXECUTORCH_LIFT_SYNTHESIZED_CONSTANTS": str(int(self.flag)),
             "PYTHONPATH": os.pathsep.join([*paths, str(PLUGINS)]),
             "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONHASHSEED": "0",
             # Other plug-ins than those that are asked for would record differently.
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         }

@@ -129,6 +129,7 @@ def _command(tree: Path, mode: Mode, suite: Suite, report: Path) -> List[str]:
         "pytest_reportlog.plugin",
         "pytest_timeout",
         "upstream_mode_check",
+        "same_random_numbers",
         "executorch.kernels.quantized",  # registers what quantized programs call
     )
     return [

@@ -7,9 +7,14 @@
 """Some of the tests that executorch ships give what they give unpatched, with the flag
 off and with the flag on by default. ``make upstream-test`` runs the others."""
 
+import random
+
+import numpy as np
 import pytest
+import torch
 from modes import FORCED, LIVE, UNPATCHED
 from run_upstream import main, Run, run_and_compare, run_suite, RunError
+from same_random_numbers import pytest_runtest_setup
 from suites import COMPACT, Suite
 from upstream_mode_check import check
 
@@ -36,3 +41,11 @@ def test_an_error_is_one_line(tmp_path, capsys):
     arguments = ["exir/nowhere.py", "--output", str(tmp_path)]
     assert main(arguments) == 2
     assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_every_test_begins_with_the_same_random_numbers():
+    drawn = []
+    for _ in range(2):
+        pytest_runtest_setup()
+        drawn.append((random.random(), np.random.rand(), torch.rand(1).item()))
+    assert drawn[0] == drawn[1]
