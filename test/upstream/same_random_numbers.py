@@ -5,8 +5,7 @@
 # LICENSE file in the root directory of this source tree.
 
 """A plug-in of pytest, for the processes of upstream's tests: each test begins with the
-same random numbers in every mode. Some are so close to their tolerance that others make
-them fail now and then."""
+same random numbers in every mode. Some pass or fail by them, unpatched too."""
 
 import random
 
