@@ -14,13 +14,15 @@ loads a constant tensor.
 """
 
 import json
-from typing import Dict, Tuple
+from typing import Dict, Tuple, TYPE_CHECKING
 
 import torch
-from executorch.exir.serde.schema import Graph
 from executorch.exir.synthesized_constants.recipe import META_KEY
 from torch.export import ExportGraphSignature
 from torch.export.graph_signature import InputKind
+
+if TYPE_CHECKING:
+    from executorch.exir.serde.schema import Graph
 
 
 def merge_shared_constants(
@@ -60,7 +62,7 @@ def describe_operands(
 
 
 def restore_synthesized_constants(
-    saved: Graph, graph: torch.fx.Graph, signature: ExportGraphSignature
+    saved: "Graph", graph: torch.fx.Graph, signature: ExportGraphSignature
 ) -> None:
     """Gives the constants of a loaded program their kind and description back.
 

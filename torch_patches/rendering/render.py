@@ -13,9 +13,14 @@ from typing import Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
 from executorch.torch_patches.edit import apply_to_text, Edit, pending
 from executorch.torch_patches.errors import AnchorError, PatchError
 from executorch.torch_patches.installed import parse_release
-from executorch.torch_patches.rendering import schema_files
+from executorch.torch_patches.rendering import buck_files, schema_files
 from executorch.torch_patches.rendering.drift import drifted
-from executorch.torch_patches.rendering.series import edits_by_path, Patch, patches
+from executorch.torch_patches.rendering.series import (
+    edits_by_path,
+    EXECUTORCH,
+    Patch,
+    patches,
+)
 from executorch.torch_patches.rendering.tree import read_text, Tree
 
 
@@ -55,6 +60,8 @@ def render(
             that does not, with the nearest candidates.
     """
     files = _edited_files(tree, repository)
+    if repository == EXECUTORCH:
+        new = buck_files.with_targets(tree, new)
     final = {
         p: text for patch in patches(repository) for p, text in new[patch.name].items()
     }
@@ -70,6 +77,8 @@ def render(
         if texts.get(schema_files.SCHEMA) != state.get(schema_files.SCHEMA):
             schema = texts.pop(schema_files.SCHEMA)
             texts.update(schema_files.regenerate(tree, schema))
+        if repository == EXECUTORCH:
+            texts.update(buck_files.with_dependencies(tree, state, texts))
         texts.update((p, t) for p, t in new[patch.name].items() if p not in there)
         changed = {path: t for path, t in texts.items() if state.get(path) != t}
         state.update(changed)

@@ -11,6 +11,7 @@ import contextlib
 import io
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -377,6 +378,49 @@ def modules_imported(text):
             if node.module.startswith(package + "."):
                 found.add(node.module[len(package) + 1 :])
     return found
+
+
+def test_build_files_follow_patch_by_patch(checkout, monkeypatch):
+    package = "executorch.exir.synthesized_constants"
+    imports = [
+        Insert(
+            "", "KINDS", f"from {package}.{m} import x\n", "", before=True, patch=patch
+        )
+        for m, patch in (("lift", "lifting"), ("named_data", "emission"))
+    ]
+    # Two anchors that do not overlap.
+    imports[1] = replace(imports[1], anchor="\n\ndef ask")
+    monkeypatch.setattr(
+        edits, "by_module", lambda: {"executorch.exir.kinds": tuple(imports)}
+    )
+    target = """f(
+    srcs = ["kinds.py"],
+    deps = [
+        "//caffe2:torch",
+    ],
+)
+"""
+    (checkout / "exir" / "BUCK").write_text(target)
+    git(checkout, "add", ".")
+    git(checkout, "commit", "-q", "-m", "second")
+    assert run("--executorch", checkout, "--branch", "kinds")[::2] == (0, "")
+    lib, names = (
+        f'        "//{package}:{name}",\n'.replace(".", "/")
+        for name in ("lib", "names")
+    )
+    at = target.index("    ],\n)")
+    for commit, deps in (("kinds~2", lib), ("kinds~1", lib + names)):
+        text = git(checkout, "show", f"{commit}:exir/BUCK")
+        assert text == target[:at] + deps + target[at:]
+        text = git(checkout, "show", f"{commit}:exir/synthesized_constants/BUCK")
+        assert ('"named_data.py"' in text) is (deps != lib)
+    assert git(checkout, "show", "--name-only", "--format=", "kinds").count("BUCK") == 0
+    # In the files it is the same, and once is enough.
+    assert run("--executorch", checkout)[0] == 0
+    assert (checkout / "exir/BUCK").read_text() == git(
+        checkout, "show", "kinds:exir/BUCK"
+    )
+    assert "nothing to do" in run("--executorch", checkout)[1]
 
 
 def test_the_same_branch_again_is_no_change_and_another_an_error(checkout):
