@@ -130,7 +130,8 @@ _OPS: Dict[str, Callable[..., torch.Tensor]] = {
     "tril": lambda p, n, k: torch.ones(n, n).tril(k),
     "to": lambda p, a, dt: _small(p[a]).to(dt),
     "neg": lambda p, a: -p[a] if p[a].dtype != torch.bool else ~p[a],
-    "abs": lambda p, a: p[a].abs() if p[a].dtype != torch.bool else p[a],
+    # The portable kernel leaves the sign of -0.0 as it is.
+    "abs": lambda p, a: p[a].abs() + 0 if p[a].dtype != torch.bool else p[a],
     "cos": lambda p, a: torch.cos(_small(p[a]).float()),
     "add": lambda p, a, b: _small(p[a]) + _small(p[b]),
     "sub": lambda p, a, b: _small(p[a]).float() - _small(p[b]).float(),
