@@ -13,7 +13,7 @@ trees.
 
 import re
 from dataclasses import dataclass
-from typing import Iterable, Iterator, List, Tuple, Union
+from typing import Iterable, Iterator, List, Optional, Tuple, Union
 
 from executorch.torch_patches.errors import AnchorError
 
@@ -31,6 +31,7 @@ class Replace:
             that is not the one of its file.
         since: the first release of the package that has this place, where that is not
             the lowest supported one. Older ones do without the edit.
+        until: the first release that does without the edit.
     """
 
     owner: str
@@ -39,6 +40,7 @@ class Replace:
     why: str
     patch: str = ""
     since: Tuple[int, int] = (0, 0)
+    until: Optional[Tuple[int, int]] = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Insert:
         live: at module level only, the statement that has the same effect in a module
             that is already imported, where ``text`` is not a statement of its own
             (an entry of a dict display).
-        patch, since: as for ``Replace``.
+        patch, since, until: as for ``Replace``.
     """
 
     owner: str
@@ -70,6 +72,7 @@ class Insert:
     live: str = ""
     patch: str = ""
     since: Tuple[int, int] = (0, 0)
+    until: Optional[Tuple[int, int]] = None
 
     @property
     def replacement(self) -> str:
@@ -77,6 +80,11 @@ class Insert:
 
 
 Edit = Union[Replace, Insert]
+
+
+def is_for(edit: Edit, release: Tuple[int, ...]) -> bool:
+    """Returns whether a release of the package needs an edit."""
+    return edit.since <= release and (edit.until is None or release < edit.until)
 
 
 def owner_span(source: str, owner: str) -> Tuple[int, int]:

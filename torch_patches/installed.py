@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from executorch.torch_patches import edits
-from executorch.torch_patches.edit import apply_to_text, pending
+from executorch.torch_patches.edit import apply_to_text, is_for, pending
 from executorch.torch_patches.errors import AnchorError, PatchError
 
 # package -> (lowest supported version, first version that is not)
@@ -77,7 +77,7 @@ def installed_edits() -> Dict[str, Tuple[edits.Edit, ...]]:
     found = {}
     for module, module_edits in edits.by_module().items():
         release = parse_release(_version(module.partition(".")[0]))
-        applicable = tuple(e for e in module_edits if e.since <= release)
+        applicable = tuple(e for e in module_edits if is_for(e, release))
         if applicable:
             found[module] = applicable
     return found

@@ -228,17 +228,17 @@ def test_versions(monkeypatch, version, fits):
     assert bool(installed._version_problems()) is not fits
 
 
-@pytest.mark.parametrize("version, count", [("1.4.1", 1), ("1.5.0", 2), ("1.10.0", 2)])
-def test_older_releases_do_without_edits_of_places_that_they_lack(
-    monkeypatch, version, count
-):
-    there = Replace("a", "b", "c", "Test.")
+@pytest.mark.parametrize("version, newer", [("1.4.1", 0), ("1.5.0", 1), ("1.10.0", 1)])
+def test_a_release_has_the_edits_that_it_needs(monkeypatch, version, newer):
+    always = Replace("a", "b", "c", "Test.")
+    old = Replace("a", "f", "g", "Test.", until=(1, 5))
     new = Replace("a", "d", "e", "Test.", since=(1, 5))
     monkeypatch.setattr(
-        installed.edits, "by_module", lambda: {"executorch.x": [there, new]}
+        installed.edits, "by_module", lambda: {"executorch.x": [always, old, new]}
     )
     monkeypatch.setattr(installed, "_version", lambda name: version)
-    assert installed.installed_edits() == {"executorch.x": (there, new)[:count]}
+    wanted = (always, new if newer else old)
+    assert installed.installed_edits() == {"executorch.x": wanted}
 
 
 def test_a_module_that_a_release_lacks_is_left_out(monkeypatch):

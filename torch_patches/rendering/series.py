@@ -7,12 +7,13 @@
 """The series of patches for upstream: which there are, and what each brings."""
 
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Dict, Iterator, List, Tuple
 
 from executorch.torch_patches import edits
-from executorch.torch_patches.edit import Edit
+from executorch.torch_patches.edit import Edit, is_for
 from executorch.torch_patches.errors import PatchError
 
 PYTORCH = "pytorch"
@@ -199,6 +200,9 @@ _TORCH_TESTS = {
     "test_synthesized_constant_serialization.py": "serialization",
 }
 
+# A tree that does not say what it is.
+_NEWEST = (sys.maxsize,)
+
 # What is in files of the project for the sake of the live patch.
 _LIVE_ONLY = (
     "from executorch.torch_patches.activation import activate\n\nactivate()\n\n",
@@ -223,9 +227,7 @@ def edits_by_path(
     root = "torch" if repository == PYTORCH else "executorch"
     found = {}
     for module, module_edits in edits.by_module().items():
-        module_edits = tuple(
-            e for e in module_edits if not release or e.since <= release
-        )
+        module_edits = tuple(e for e in module_edits if is_for(e, release or _NEWEST))
         if not module_edits:
             continue
         if module.partition(".")[0] == root:

@@ -17,6 +17,16 @@ EDITS = [
         why="The delegate took these along: they are no inputs of the program around it.",
     ),
     Replace(
+        owner="arrange_graph_placeholders",
+        anchor="buffers_map = graph_sign.inputs_to_buffers",
+        replacement="""buffers_map = {
+        **graph_sign.inputs_to_buffers,
+        **graph_sign.inputs_to_synthesized_constants,
+    }""",
+        why="Constants come before user inputs, as newer releases see to.",
+        until=(1, 5),
+    ),
+    Replace(
         owner="_get_new_signature",
         anchor="InputKind.CONSTANT_TENSOR,",
         replacement="InputKind.CONSTANT_TENSOR,\n                        InputKind.SYNTHESIZED_CONSTANT,",
