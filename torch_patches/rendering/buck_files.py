@@ -185,7 +185,7 @@ def with_dependencies(
             after = before
             for label in labels:
                 after = after and _depend(file, after, source, label)
-            if after != before:
+            if after is not None and after != before:
                 changed[file] = after
     return changed
 
@@ -215,17 +215,17 @@ def _depend(file: str, text: str, source: str, label: str) -> str:
     try:
         # What upstream writes in Starlark is Python, too.
         calls = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Call)]
-    except SyntaxError as error:
-        raise PatchError(f"{file}:{error.lineno}: {error.msg}") from None
-    lines = text.splitlines(keepends=True)
-    places = []
+    except (SyntaxError, ValueError) as error:
+        where = f"{file}:{getattr(error, 'lineno', 1)}"
+        raise PatchError(f"{where}: {getattr(error, 'msg', error)}") from None
+    changes = []
     for call in calls:
         arguments = {keyword.arg: keyword.value for keyword in call.keywords}
         if "srcs" in arguments and source in _strings(arguments["srcs"]):
-            places.append(_place(file, call, arguments.get("deps"), label))
-    for row, indent in sorted(filter(None, places), reverse=True):
-        lines.insert(row, f'{" " * indent}"{label}",\n')
-    return "".join(lines)
+            changes.append(_insertion(file, text, call, arguments.get("deps"), label))
+    for at, added in sorted(filter(None, changes), reverse=True):
+        text = text[:at] + added + text[at:]
+    return text
 
 
 def _strings(node: ast.AST) -> Dict[str, ast.Constant]:
@@ -236,21 +236,35 @@ def _strings(node: ast.AST) -> Dict[str, ast.Constant]:
     }
 
 
-def _place(
-    file: str, target: ast.Call, deps: Optional[ast.expr], label: str
-) -> Optional[Tuple[int, int]]:
-    """Returns row and column to insert ``label`` at, or None if it is there."""
+def _insertion(
+    file: str, text: str, target: ast.Call, deps: Optional[ast.expr], label: str
+) -> Optional[Tuple[int, str]]:
+    """Returns what to insert, and where, for ``label`` to be among the dependencies, or
+    None if it is."""
     lists = [n for n in ast.walk(deps) if isinstance(n, ast.List)] if deps else []
     if not lists or not lists[0].elts:
         raise PatchError(f"{file}:{target.lineno}: the target has no list of deps")
     if deps and label in _strings(deps):
         return None
     elements: List[ast.expr] = lists[0].elts
+    indent = " " * elements[0].col_offset
     for element in elements:
         if isinstance(element, ast.Constant) and _order(label) < _order(element.value):
-            return element.lineno - 1, element.col_offset
+            at = _offset(text, element.lineno, element.col_offset)
+            return at, f'"{label}",\n{indent}'
     last = elements[-1]
-    return last.lineno, last.col_offset
+    end = _offset(text, last.end_lineno or 0, last.end_col_offset or 0)
+    comma = re.compile(r"\s*,(?:[ \t]*(?:#.*)?$)?", re.MULTILINE).match(text, end)
+    if comma is None:
+        return end, f',\n{indent}"{label}"'
+    return comma.end(), f'\n{indent}"{label}",'
+
+
+def _offset(text: str, line: int, column: int) -> int:
+    """Returns the index of what ``ast`` says is at a line, from 1, and a byte in it."""
+    lines = text.split("\n")
+    before = "\n".join([*lines[: line - 1], ""])
+    return len(before) + len(lines[line - 1].encode()[:column].decode())
 
 
 def _order(label: str) -> Tuple[int, str]:

@@ -9,6 +9,7 @@ trees of pytorch and executorch."""
 
 import argparse
 import contextlib
+import io
 import os
 import shutil
 import sys
@@ -26,7 +27,12 @@ from executorch.torch_patches.rendering.git import (
 )
 from executorch.torch_patches.rendering.render import merge, render, Step
 from executorch.torch_patches.rendering.series import EXECUTORCH, new_files, PYTORCH
-from executorch.torch_patches.rendering.tree import Directory, Tree, write
+from executorch.torch_patches.rendering.tree import (
+    Directory,
+    interruptible,
+    Tree,
+    write,
+)
 
 PROG = "python -m executorch.torch_patches"
 
@@ -51,31 +57,41 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         argv: the arguments; those of the process by default.
 
     Returns:
-        Exit code: 0, or 1 after an error, which is on stderr.
+        Exit code: 0, or 1 after an error, or 130 after an interrupt. What was wrong is
+        on stderr.
 
     Raises:
         SystemExit: with code 2 for wrong arguments, with 0 after ``--help``.
     """
     args = _parse(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names of directories
     try:
-        jobs = _plan(args)
-        for job in jobs:
-            _describe(job)
-        if args.branch:
-            _make_branches(jobs, args.branch)
-        elif args.patches:
-            _write_patches(jobs, args.patches)
-        elif not args.check:
-            write(
-                {job.root / p: c for job in jobs for p, c in merge(job.steps).items()}
-            )
+        with interruptible():
+            _run(args)
         return 0
+    except KeyboardInterrupt:
+        print("error: interrupted, nothing was changed", file=sys.stderr)
+        return 130
     except PatchError as error:
         print(f"error: {error}", file=sys.stderr)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         print(f"error: {where}{error.strerror or error}", file=sys.stderr)
     return 1
+
+
+def _run(args: argparse.Namespace) -> None:
+    jobs = _plan(args)
+    for job in jobs:
+        _describe(job)
+    if args.branch is not None:
+        _make_branches(jobs, args.branch)
+    elif args.patches is not None:
+        _write_patches(jobs, args.patches)
+    elif not args.check:
+        write({job.root / p: c for job in jobs for p, c in merge(job.steps).items()})
 
 
 class _Parser(argparse.ArgumentParser):
@@ -93,12 +109,8 @@ def _parse(argv: Optional[Sequence[str]]) -> argparse.Namespace:
         "their files, unless --branch, --patches or --check is given. If something does "
         "not fit, nothing is changed; a second run changes nothing.",
     )
-    command.add_argument(
-        "--executorch", type=Path, metavar="DIR", help="the directory with exir/"
-    )
-    command.add_argument(
-        "--pytorch", type=Path, metavar="DIR", help="the directory with torch/"
-    )
+    command.add_argument("--executorch", metavar="DIR", help="the directory with exir/")
+    command.add_argument("--pytorch", metavar="DIR", help="the directory with torch/")
     how = command.add_mutually_exclusive_group()
     how.add_argument(
         "--check", action="store_true", help="only say whether the changes would fit"
@@ -111,19 +123,28 @@ def _parse(argv: Optional[Sequence[str]]) -> argparse.Namespace:
     )
     how.add_argument(
         "--patches",
-        type=Path,
         metavar="DIR",
-        help="write files for git am to DIR/pytorch and DIR/executorch",
+        help="write files for git am --keep-non-patch to DIR/pytorch and DIR/executorch",
+    )
+    command.add_argument(
+        "--replace",
+        action="store_true",
+        help="replace new files that are there in another form, by an older rendering or "
+        "changed since",
     )
     command.add_argument(
         "--source",
-        type=Path,
         metavar="DIR",
-        default=Path(__file__).parents[2],
+        default=str(Path(__file__).parents[2]),
         help="a checkout of this project. Needed for the tests where the package is "
         "installed from a wheel",
     )
     args = parser.parse_args(argv)
+    for name in ("executorch", "pytorch", "patches", "source"):
+        if getattr(args, name) == "":
+            command.error(f"--{name} is empty")
+        elif getattr(args, name) is not None:
+            setattr(args, name, Path(getattr(args, name)))
     if not (args.executorch or args.pytorch):
         command.error("give --executorch, --pytorch or both")
     return args
@@ -142,8 +163,10 @@ def _plan(args: argparse.Namespace) -> List[_Job]:
         if not (root / marker).is_file():
             raise PatchError(f"{root} has no {marker}: it is no tree of {repository}")
         try:
-            tree = _tree(root, committed=bool(args.branch or args.patches))
-            jobs.append(_Job(repository, root, tree, render(tree, repository, new)))
+            committed = args.branch is not None or args.patches is not None
+            tree = _tree(root, committed)
+            steps = render(tree, repository, new, replace=args.replace)
+            jobs.append(_Job(repository, root, tree, steps))
         except PatchError as error:
             problems.append(f"{root}\n{error}")
     if problems:
@@ -176,7 +199,7 @@ def _make_branches(jobs: Sequence[_Job], name: str) -> None:
         if not job.steps:
             continue
         repository, base = job.tree.repository, job.tree.commit
-        tip = repository.commit(base, job.steps, _seconds(repository, base))
+        tip = repository.commit(base, job.steps, repository.seconds(base))
         known = repository.branch(name)
         if known == tip:
             print(f"{job.repository}: branch {name} is there already")
@@ -189,10 +212,6 @@ def _make_branches(jobs: Sequence[_Job], name: str) -> None:
             repository.set_branch(name, tip)
             undo.callback(repository.delete_branch, name)
         undo.pop_all()
-
-
-def _seconds(repository: Repository, commit: str) -> int:
-    return int(repository.line("show", "--no-patch", "--format=%ct", commit))
 
 
 def _write_patches(jobs: Sequence[_Job], directory: Path) -> None:
@@ -211,7 +230,7 @@ def _write_patches(jobs: Sequence[_Job], directory: Path) -> None:
 def _format_patches(job: _Job) -> Dict[str, bytes]:
     if isinstance(job.tree, Revision):
         repository, base = job.tree.repository, job.tree.commit
-        tip = repository.commit(base, job.steps, _seconds(repository, base))
+        tip = repository.commit(base, job.steps, repository.seconds(base))
         return repository.format_patches(base, tip)
     changed = [path for path in merge(job.steps) if (job.root / path).exists()]
     times = [int(os.stat(job.root / path).st_mtime) for path in changed]

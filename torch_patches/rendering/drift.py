@@ -6,10 +6,12 @@
 
 """Says which edits do not fit a source text, and what they may have meant."""
 
+import ast
 import difflib
-from typing import Iterable, Iterator, List, Tuple
+import textwrap
+from typing import Iterable, Iterator, List, Sequence, Set, Tuple
 
-from executorch.torch_patches.edit import apply_to_text, Edit, owner_span
+from executorch.torch_patches.edit import apply_to_text, Edit, owner_span, Replace
 from executorch.torch_patches.errors import AnchorError
 
 #: Lines that are less like an anchor than this are not worth a look.
@@ -20,6 +22,10 @@ def drifted(source: str, edits: Iterable[Edit]) -> Iterator[str]:
     """Yields for each edit that does not fit ``source`` a message of several lines: what
     is wrong, and the nearest candidates with their line numbers."""
     for edit in edits:
+        names = in_another_form(source, edit)
+        if names:
+            yield f"{', '.join(names)}: added already, and changed since"
+            continue
         try:
             apply_to_text(source, [edit])
         except AnchorError as error:
@@ -27,6 +33,35 @@ def drifted(source: str, edits: Iterable[Edit]) -> Iterator[str]:
             for ratio, number, text in candidates(source, edit):
                 lines.append(f"  {ratio:4.0%} like line {number}: {text}")
             yield "\n".join(lines)
+
+
+def in_another_form(source: str, edit: Edit) -> List[str]:
+    """Returns the names that ``edit`` is to add to a class or a module, and that it has
+    already: somebody changed the lines since they were added."""
+    if isinstance(edit, Replace):
+        return []
+    try:
+        added = _names(ast.parse(textwrap.dedent(edit.text)).body)
+        body = ast.parse(source).body
+    except SyntaxError:  # it adds to an expression
+        return []
+    for name in edit.owner.split(".") if edit.owner else ():
+        classes = (n for n in body if isinstance(n, ast.ClassDef) and n.name == name)
+        body = next((found.body for found in classes), [])
+    return sorted(added & _names(body))
+
+
+def _names(body: Sequence[ast.stmt]) -> Set[str]:
+    names: Set[str] = set()
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, ast.ImportFrom):
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return names
 
 
 def candidates(source: str, edit: Edit, count: int = 3) -> List[Tuple[float, int, str]]:

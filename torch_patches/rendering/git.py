@@ -17,7 +17,41 @@ from executorch.torch_patches.errors import PatchError
 from executorch.torch_patches.rendering.render import Step
 
 # Where git's own variables point is not where it is told to work here.
-_OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR")
+_OWN = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_PREFIX",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_DIFF_OPTS",
+)
+
+# Patches are the same, and git am can apply them, whatever the user's configuration is.
+_FORMAT = (
+    "-c",
+    "diff.mnemonicPrefix=false",
+    "format-patch",
+    "--no-signature",
+    "--zero-commit",
+    "--no-stat",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+    "--unified=3",
+    "--no-renames",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--no-attach",
+    "--no-thread",
+    "--no-base",
+    "--no-cover-letter",
+    "--no-signoff",
+    "--subject-prefix=PATCH",
+    "--numbered",
+    "--suffix=.patch",
+    f"-O{os.devnull}",
+)
 
 
 class Repository:
@@ -37,6 +71,7 @@ class Repository:
         self, *args: str, stdin: bytes = b"", env: Optional[Mapping[str, str]] = None
     ) -> bytes:
         environment = {k: v for k, v in os.environ.items() if k not in _OWN}
+        environment["LC_ALL"] = "C"  # messages are read here
         try:
             done = subprocess.run(
                 ["git", "-C", str(self.root), *args],
@@ -52,7 +87,8 @@ class Repository:
         return done.stdout
 
     def line(self, *args: str, **options: Mapping[str, str]) -> str:
-        return self.run(*args, **options).decode().strip()  # type: ignore[arg-type]
+        made = os.fsdecode(self.run(*args, **options))  # type: ignore[arg-type]
+        return made.removesuffix("\n")
 
     def find(self, name: str) -> Optional[str]:
         """Returns the hash of a revision, or of a file as ``revision:path``, or None if
@@ -88,7 +124,9 @@ class Repository:
 
     def commit_directory(self, message: str, seconds: int) -> str:
         """Makes a first commit of all files in the directory, and returns its hash."""
-        self.run("-c", "core.autocrlf=false", "add", "--all", "--force")
+        as_they_are = ("core.autocrlf=false", f"core.attributesFile={os.devnull}")
+        options = [part for setting in as_they_are for part in ("-c", setting)]
+        self.run(*options, "add", "--all", "--force")
         return self._commit_tree(self.line("write-tree"), None, message, seconds)
 
     def _commit_tree(
@@ -134,17 +172,16 @@ class Repository:
     def delete_branch(self, name: str) -> None:
         self.run("update-ref", "-d", f"refs/heads/{name}")
 
+    def seconds(self, commit: str) -> int:
+        """Returns when a commit was made, in seconds since the epoch."""
+        head, _, _ = self.run("cat-file", "commit", commit).partition(b"\n\n")
+        (line,) = (li for li in head.split(b"\n") if li.startswith(b"committer "))
+        return int(line.split()[-2])
+
     def format_patches(self, base: str, tip: str) -> Dict[str, bytes]:
         """Returns file name -> content, for ``git am``."""
         with tempfile.TemporaryDirectory() as directory:
-            self.run(
-                "format-patch",
-                "--no-signature",
-                "--zero-commit",
-                "--no-stat",
-                f"--output-directory={directory}",
-                f"{base}..{tip}",
-            )
+            self.run(*_FORMAT, f"--output-directory={directory}", f"{base}..{tip}")
             return {p.name: p.read_bytes() for p in sorted(Path(directory).iterdir())}
 
 
@@ -154,7 +191,7 @@ class Revision:
     def __init__(self, repository: Repository, commit: str) -> None:
         self.repository = repository
         self.commit = commit
-        listed = repository.run("ls-tree", "-r", "-z", commit).decode()
+        listed = os.fsdecode(repository.run("ls-tree", "-r", "-z", commit))
         entries = (entry.partition("\t") for entry in listed.split("\0") if entry)
         # path -> hash of the file
         self._blobs = {path: entry.split()[2] for entry, _, path in entries}
@@ -170,12 +207,18 @@ class Revision:
 
 
 def is_checkout(root: Path) -> bool:
-    """Whether ``root`` is the top of a git work tree with a commit."""
+    """Whether ``root`` is the top of a git work tree with a commit.
+
+    Raises:
+        PatchError: git refuses to say, for the owner of the files, for instance.
+    """
     repository = Repository(root)
     try:
         top = repository.line("rev-parse", "--show-toplevel")
-    except PatchError:
-        return False
+    except PatchError as error:
+        if "not a git repository" in str(error):
+            return False
+        raise
     return Path(top).resolve() == root.resolve() and bool(repository.find("HEAD"))
 
 

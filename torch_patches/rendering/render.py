@@ -43,7 +43,10 @@ def merge(steps: Iterable[Step]) -> Dict[str, bytes]:
 
 
 def render(
-    tree: Tree, repository: str, new: Mapping[str, Mapping[str, str]]
+    tree: Tree,
+    repository: str,
+    new: Mapping[str, Mapping[str, str]],
+    replace: bool = False,
 ) -> List[Step]:
     """Computes the series for one repository. Nothing is written.
 
@@ -51,6 +54,7 @@ def render(
         tree: the sources.
         repository: PYTORCH or EXECUTORCH.
         new: the new files of each patch, see ``series.new_files``.
+        replace: whether new files that are there in another form are replaced.
 
     Returns:
         The steps that change something: none for a tree that has all of them already.
@@ -62,14 +66,11 @@ def render(
     files = _edited_files(tree, repository)
     if repository == EXECUTORCH:
         new = buck_files.with_targets(tree, new)
-    final = {
-        p: text for patch in patches(repository) for p, text in new[patch.name].items()
-    }
-    if any(file.edits for file in files):
-        _check_free(tree, final)
-    # Else the tree is rendered; it may have an older form of the new files.
-    there = {path for path, text in final.items() if read_text(tree, path) == text}
+    names = [patch.name for patch in patches(repository)]
+    there = _there(tree, [new[name] for name in names], replace)
     state = {file.path: file.source for file in files}
+    if _is_edited(files, schema_files.SCHEMA):
+        schema_files.check(tree)
     steps, done = [], []
     for patch in patches(repository):
         done.append(patch.name)
@@ -79,7 +80,10 @@ def render(
             texts.update(schema_files.regenerate(tree, schema))
         if repository == EXECUTORCH:
             texts.update(buck_files.with_dependencies(tree, state, texts))
-        texts.update((p, t) for p, t in new[patch.name].items() if p not in there)
+        number = names.index(patch.name)
+        texts.update(
+            (p, t) for p, t in new[patch.name].items() if number > there.get(p, -1)
+        )
         changed = {path: t for path, t in texts.items() if state.get(path) != t}
         state.update(changed)
         if changed:
@@ -134,20 +138,36 @@ def _misfits(source: str, edits: Sequence[Edit]) -> Iterator[str]:
             yield str(error)
 
 
-def _check_free(tree: Tree, final: Mapping[str, str]) -> None:
-    problems = [
-        f"{path}: there is another file of this name"
-        for path, text in final.items()
-        if read_text(tree, path) not in (None, text)
-    ]
+def _is_edited(files: Sequence[_File], path: str) -> bool:
+    return any(file.path == path and not file.edits for file in files)
+
+
+def _there(
+    tree: Tree, new: Sequence[Mapping[str, str]], replace: bool
+) -> Dict[str, int]:
+    """Returns for each new file that the tree has the number of the last patch that
+    makes it what it is."""
+    there: Dict[str, int] = {}
+    problems = []
+    for path in sorted(set().union(*new)):
+        text = read_text(tree, path)
+        same = [n for n, files in enumerate(new) if files.get(path) == text]
+        if same and text is not None:
+            there[path] = same[-1]
+        elif text is not None and not replace:
+            problems.append(
+                f"{path}: there is another file of this name (see --replace)"
+            )
     if problems:
         raise PatchError("\n".join(problems))
+    return there
 
 
 def _encode(tree: Tree, texts: Mapping[str, str]) -> Dict[str, bytes]:
-    """Lines end as they did in the tree."""
+    """Lines end as most of the file did in the tree."""
     encoded = {}
     for path, text in texts.items():
-        newline = "\r\n" if b"\r\n" in (tree.read(path) or b"") else "\n"
+        before = tree.read(path) or b""
+        newline = "\r\n" if 2 * before.count(b"\r\n") > before.count(b"\n") else "\n"
         encoded[path] = text.replace("\n", newline).encode()
     return encoded

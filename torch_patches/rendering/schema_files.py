@@ -52,7 +52,7 @@ sys.path.insert(0, sys.argv[1])
 import yaml
 from torch._export.serde import schema_check
 commit = schema_check.update_schema()
-json.dump(
+text = json.dumps(
     {
         "version": schema_check.check(commit)[0],
         "yaml": yaml.dump(commit.result, sort_keys=False),
@@ -61,9 +61,9 @@ json.dump(
         "thrift checksum": commit.thrift_checksum_next,
         "cpp": commit.cpp_header,
         "cpp checksum": commit.checksum_next,
-    },
-    sys.stdout,
+    }
 )
+print("\\n" + text)  # whatever was printed before
 """
 
 _VERSION = re.compile(r"^(SCHEMA_VERSION = )\((\d+), (\d+)\)", re.MULTILINE)
@@ -77,7 +77,7 @@ def regenerate(tree: Tree, edited: str) -> Dict[str, str]:
         edited: ``schema.py`` after it.
 
     Returns:
-        Path -> text. Files that the tree does not have are left out.
+        Path -> text, ``schema.py`` last. Files that the tree does not have are left out.
 
     Raises:
         PatchError: the tree has no generator or it fails, or a file was not generated
@@ -86,17 +86,37 @@ def regenerate(tree: Tree, edited: str) -> Dict[str, str]:
     inputs = {path: _text(tree, path) for path in _INPUTS}
     before = _generate(inputs)
     version = _generate({**inputs, SCHEMA: edited})["version"]
-    if version is not None:
-        edited, count = _VERSION.subn(r"\g<1>({}, {})".format(*version), edited)
-        if count != 1:
-            raise PatchError(f"{SCHEMA}: SCHEMA_VERSION was found {count} times")
+    found = _VERSION.findall(edited)
+    if len(found) != 1:
+        raise PatchError(f"{SCHEMA}: SCHEMA_VERSION was found {len(found)} times")
+    if version is None:  # schema.yaml is that of a run that did not come to its end
+        version = (int(found[0][1]), int(found[0][2]) + 1)
+    edited = _VERSION.sub(r"\g<1>({}, {})".format(*version), edited)
     after = _generate({**inputs, SCHEMA: edited})
-    texts = {SCHEMA: edited}
+    texts = {}
     for path, kind in _OUTPUTS.items():
         text = read_text(tree, path)
         if text is not None:
             texts[path] = _replace(path, text, kind, before, after)
-    return texts
+    # Last: as long as it is not edited, the others can be made again.
+    return {**texts, SCHEMA: edited}
+
+
+def check(tree: Tree) -> None:
+    """Checks that the generated files are those of a ``schema.py`` that has its edit.
+
+    Raises:
+        PatchError: one is not. The message says which.
+    """
+    inputs = {path: read_text(tree, path) for path in _INPUTS}
+    texts = {path: text for path, text in inputs.items() if text is not None}
+    if len(texts) < len(inputs):
+        return  # what generates them is not there
+    now = _generate(texts)
+    for path, kind in _OUTPUTS.items():
+        text = read_text(tree, path)
+        if text is not None:
+            _replace(path, text, kind, now, now)
 
 
 def _text(tree: Tree, path: str) -> str:
@@ -141,4 +161,4 @@ def _generate(inputs: Mapping[str, str]) -> Dict[str, Any]:
     if done.returncode:
         reason = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
         raise PatchError(f"{_SERDE}schema_check.py fails: {reason[0]}")
-    return json.loads(done.stdout)
+    return json.loads(done.stdout.splitlines()[-1])

@@ -8,9 +8,22 @@
 
 import contextlib
 import os
+import signal
 import tempfile
+import threading
 from pathlib import Path
-from typing import Dict, List, Mapping, Optional, Protocol
+from typing import (
+    Any,
+    ContextManager,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Protocol,
+)
+
+from executorch.torch_patches.errors import PatchError
 
 
 class Tree(Protocol):
@@ -21,9 +34,16 @@ class Tree(Protocol):
 
 
 def read_text(tree: Tree, path: str) -> Optional[str]:
-    """Returns the text of a file with ``\\n`` as the end of lines, or None."""
+    """Returns the text of a file with ``\\n`` as the end of lines, or None.
+
+    Raises:
+        PatchError: the file is not UTF-8.
+    """
     content = tree.read(path)
-    return None if content is None else content.decode().replace("\r\n", "\n")
+    try:
+        return None if content is None else content.decode().replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise PatchError(f"{path}: {error.reason} (it is not UTF-8)") from None
 
 
 class Directory:
@@ -40,34 +60,76 @@ class Directory:
 
 
 def write(files: Mapping[Path, bytes]) -> None:
-    """Writes all files, or none if one of them cannot be written.
+    """Writes all files, in their order, or none if one of them cannot be written.
 
     Each file is replaced, never written into: what shares its data by a hard link stays
     as it is, and a reader sees the old content or the new.
 
     Raises:
-        OSError: a file could not be written. All are as they were.
+        OSError: a file could not be written. All are as they were, as after any other
+            exception.
     """
+    undo = contextlib.ExitStack()
+    try:
+        backups = _replace(files, undo)
+    except BaseException:
+        with _uninterrupted():
+            undo.close()
+        raise
+    with _uninterrupted():
+        for backup in backups:
+            backup.unlink()
+
+
+def _replace(files: Mapping[Path, bytes], undo: contextlib.ExitStack) -> List[Path]:
+    """Replaces files, and returns the copies that were made of them."""
+    staged: Dict[Path, Path] = {}
+    # A link to a file stays one; two of them may be to the same.
+    targets = {Path(os.path.realpath(path)): files[path] for path in files}
+    for target, content in targets.items():
+        for directory in _missing(target.parent):
+            directory.mkdir()
+            undo.callback(directory.rmdir)
+        staged[target] = _stage(target, content, undo)
     backups: List[Path] = []
-    with contextlib.ExitStack() as undo:
-        staged: Dict[Path, Path] = {}
-        for path, content in files.items():
-            # A link to a file stays one.
-            target = Path(os.path.realpath(path))
-            for directory in _missing(target.parent):
-                directory.mkdir()
-                undo.callback(directory.rmdir)
-            staged[target] = _stage(target, content, undo)
-        for target, new in staged.items():
-            if target.exists():
-                backups.append(_stage(target, target.read_bytes(), undo))
-                undo.callback(os.replace, backups[-1], target)
-            else:
-                undo.callback(target.unlink, missing_ok=True)
-            os.replace(new, target)
-        undo.pop_all()
-    for backup in backups:
-        backup.unlink()
+    for target, new in staged.items():
+        if target.exists():
+            backups.append(_stage(target, target.read_bytes(), undo))
+            undo.callback(os.replace, backups[-1], target)
+        else:
+            undo.callback(target.unlink, missing_ok=True)
+        os.replace(new, target)
+    return backups
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Lets the signals that end a process raise KeyboardInterrupt, so that ``write``
+    undoes what it did. In other threads than the main one nothing changes."""
+    with _handling(_interrupt):
+        yield
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _uninterrupted() -> ContextManager[None]:
+    return _handling(signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def _handling(handler: Any) -> Iterator[None]:
+    names = ("SIGINT", "SIGTERM", "SIGHUP")  # the last is not everywhere
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
 
 
 def _stage(target: Path, content: bytes, undo: contextlib.ExitStack) -> Path:

@@ -251,6 +251,7 @@ def test_no_build_files_at_all(tmp_path):
     "text, message",
     [
         ("f(\n    (\n", r"exir/BUCK:2: .*"),
+        ("\0", r"exir/BUCK:.*: .*null bytes"),
         (
             '\nf(srcs = ["planning.py"])\n',
             "exir/BUCK:2: the target has no list of deps",
@@ -264,6 +265,25 @@ def test_no_build_files_at_all(tmp_path):
 def test_what_cannot_be_read_is_named(tmp_path, text, message):
     with pytest.raises(PatchError, match=f"^{message}$"):
         depend(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "deps, wanted",
+    [
+        ('["//a:b"]', '["//a:b",\n%s"{}"]'),
+        ('["//a:b",]', '["//a:b",\n%s"{}",]'),
+        ('["//a:b", "//z:z"]', '["//a:b", "{}",\n%s"//z:z"]'),
+        ('[\n  "//a:b"\n]', '[\n  "//a:b",\n  "{}"\n]'),
+        ('[\n  "//a:b",  # é\n]', '[\n  "//a:b",  # é\n  "{}",\n]'),
+        ('[\n  "//a:é", "//z:z"\n]', '[\n  "//a:é", "{}",\n  "//z:z"\n]'),
+    ],
+)
+def test_lists_of_any_form(tmp_path, deps, wanted):
+    before = 'f(srcs = ["planning.py"], deps = '
+    wanted = wanted.format("//executorch/exir/synthesized_constants:lib")
+    indent = " " * (len(before) + 1)
+    changed = depend(tmp_path, f"{before}{deps})\n")
+    assert changed == before + wanted.replace("%s", indent) + ")\n"
 
 
 # The targets of the package

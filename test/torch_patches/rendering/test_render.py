@@ -10,6 +10,7 @@ import ast
 import contextlib
 import io
 import os
+import signal
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,9 @@ from pathlib import Path
 import pytest
 from executorch.torch_patches import edits
 from executorch.torch_patches.edit import Insert, Replace
+from executorch.torch_patches.errors import PatchError
 from executorch.torch_patches.rendering import cli, series, tree
+from executorch.torch_patches.rendering.git import Repository
 
 EXIR = """\
 KINDS = {
@@ -156,11 +159,67 @@ def test_what_is_there_in_part_is_completed(root):
     assert (root / NEW).exists()
 
 
-def test_new_files_of_an_older_rendering_are_replaced(root):
+def test_new_files_that_were_changed_are_replaced_if_that_is_asked_for(root):
     run("--executorch", root)
-    (root / NEW).write_text("old")
-    assert run("--executorch", root)[0] == 0
+    (root / NEW).write_text("changed")
+    code, _, err = run("--executorch", root)
+    assert code == 1 and f"{NEW}: there is another file of this name" in err
+    assert (root / NEW).read_text() == "changed"
+    assert run("--executorch", root, "--replace")[0] == 0
     assert (root / NEW).read_text() == project(NEW).read_text()
+
+
+def test_an_insertion_that_was_changed_is_not_made_again(root, monkeypatch):
+    method = Insert(
+        owner="Kind",
+        anchor="    a = 1\n",
+        text="\n    @property\n    def b(self):\n        # Two.\n        return 2\n",
+        why="It is new.",
+    )
+    monkeypatch.setattr(
+        edits, "by_module", lambda: {"executorch.exir.kinds": (method,)}
+    )
+    (root / PATH).write_text(
+        "class Kind:\n    a = 1\n\n    def c(self):\n        pass\n"
+    )
+    assert run("--executorch", root)[0] == 0
+    changed = (root / PATH).read_text().replace("# Two.", "# It is two.")
+    (root / PATH).write_text(changed)
+    code, _, err = run("--executorch", root)
+    assert code == 1 and err.endswith(f"{PATH}: b: added already, and changed since\n")
+    assert (root / PATH).read_text() == changed
+
+
+def test_files_that_are_not_utf_8_are_named(root):
+    (root / PATH).write_bytes(EXIR.encode() + b"# caf\xe9\n")
+    code, _, err = run("--executorch", root)
+    assert code == 1 and f"{PATH}: invalid continuation byte (it is not UTF-8)" in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_writing_leaves_everything_as_it_was(root, monkeypatch, number):
+    before, handler = contents(root), signal.getsignal(number)
+    done, replace_file = [], os.replace
+
+    def interrupted(source, target):
+        done.append(target)
+        if len(done) in (3, 5):  # the latter while it is undone
+            os.kill(os.getpid(), number)
+        replace_file(source, target)
+
+    monkeypatch.setattr(tree.os, "replace", interrupted)
+    code, _, err = run("--executorch", root)
+    assert (code, err) == (130, "error: interrupted, nothing was changed\n")
+    assert contents(root) == before
+    assert signal.getsignal(number) == handler
+
+
+def test_two_names_of_one_file_leave_no_copy(tmp_path):
+    (tmp_path / "a").write_text("old")
+    (tmp_path / "b").symlink_to("a")
+    tree.write({tmp_path / "a": b"new", tmp_path / "b": b"new"})
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
+    assert (tmp_path / "a").read_bytes() == b"new"
 
 
 def test_the_ends_of_lines_stay(root):
@@ -246,9 +305,9 @@ def test_drifted_anchors_are_listed_with_the_nearest_candidates(root):
         assert err == (
             f"error: it does not fit, nothing was changed\n{root}\n"
             f"{PATH}: anchor 'kind == \"a\"' in 'ask' was found 0 times instead of once\n"
-            "  62% like line 7: return kind == 'a'\n"
+            "   62% like line 7: return kind == 'a'\n"
             f"{PATH}: anchor '\"a\": 1,' in 'the module' was found 0 times instead of "
-            'once\n  80% like line 2: "a": 1, # x\n'
+            'once\n   78% like line 2: "a": 1, # x\n'
         )
         assert state(root) == before
 
@@ -283,6 +342,8 @@ def test_a_directory_of_something_else_is_refused(tmp_path, flag):
         ([], "give --executorch, --pytorch or both"),
         (["--executorch", ".", "--check", "--branch", "b"], "not allowed with"),
         (["--executorch"], "expected one argument"),
+        (["--executorch", ""], "--executorch is empty"),
+        (["--executorch", ".", "--patches", ""], "--patches is empty"),
     ],
 )
 def test_wrong_arguments(args, message):
@@ -465,6 +526,65 @@ def test_patches_apply_and_are_the_same_with_git_and_without(checkout, tmp_path)
 def without_dates(path):
     lines = path.read_text().splitlines()
     return [line for line in lines if not line.startswith("Date: ")]
+
+
+def test_an_empty_name_of_a_branch_changes_nothing(checkout):
+    before = contents(checkout)
+    code, _, err = run("--executorch", checkout, "--branch", "")
+    assert code == 1 and "git check-ref-format fails" in err
+    assert contents(checkout).keys() >= before.keys()
+    assert git(checkout, "status", "--short") == ""
+
+
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        ("diff.noprefix", "true"),
+        ("diff.mnemonicPrefix", "true"),
+        ("diff.context", "0"),
+        ("diff.orderFile", "missing"),
+        ("format.coverLetter", "true"),
+        ("format.useAutoBase", "true"),
+        ("format.attach", "true"),
+        ("log.showSignature", "true"),
+    ],
+)
+def test_patches_do_not_depend_on_the_configuration(checkout, tmp_path, key, value):
+    run("--executorch", checkout, "--patches", tmp_path / "plain")
+    git(checkout, "config", key, value)
+    code, _, err = run("--executorch", checkout, "--patches", tmp_path / "other")
+    assert (code, err) == (0, "")
+    assert contents(tmp_path / "other") == contents(tmp_path / "plain")
+
+
+def test_each_patch_may_be_there_already(checkout, tmp_path):
+    run("--executorch", checkout, "--patches", tmp_path)
+    names = [patch.subject for patch in series.patches(series.EXECUTORCH)]
+    run("--executorch", checkout, "--branch", "whole")
+    for count, path in enumerate(sorted((tmp_path / "executorch").iterdir()), 1):
+        git(checkout, "am", "--quiet", "--keep-non-patch", str(path))
+        assert git(checkout, "log", "-1", "--format=%s").strip() == names[count - 1]
+        code, out, err = run("--executorch", checkout, "--branch", f"after{count}")
+        assert (code, err) == (0, "")
+        assert len(out.splitlines()) == max(len(names) - count, 1)
+    assert git(checkout, "diff", "HEAD", "whole") == ""
+
+
+def test_a_checkout_that_git_refuses_is_not_taken_for_none(checkout, monkeypatch):
+    def refuse(self, *args, **options):
+        raise PatchError("git rev-parse fails: detected dubious ownership")
+
+    monkeypatch.setattr(Repository, "line", refuse)
+    for how in ("--branch", "--patches"):
+        code, _, err = run("--executorch", checkout, how, "x")
+        assert code == 1 and "dubious ownership" in err
+
+
+def test_names_of_other_files_need_not_be_utf_8(checkout):
+    (checkout / os.fsdecode(b"caf\xe9.txt")).touch()
+    git(checkout, "add", ".")
+    git(checkout, "commit", "-q", "-m", "second")
+    assert run("--executorch", checkout, "--branch", "kinds")[::2] == (0, "")
 
 
 def test_a_folder_of_patches_is_written_again_or_refused(root, tmp_path):
