@@ -310,9 +310,12 @@ def _total_limit(
     if policy.max_total_bytes != "auto":
         assert not isinstance(policy.max_total_bytes, str)
         return policy.max_total_bytes
+    unsaved = program.graph_signature.non_persistent_buffers
+    tensors = [
+        *program.state_dict.values(),
+        *(t for name, t in program.constants.items() if name in unsaved),
+    ]
     weights = sum(
-        t.numel() * t.element_size()
-        for t in program.state_dict.values()
-        if isinstance(t, torch.Tensor)
+        t.numel() * t.element_size() for t in tensors if isinstance(t, torch.Tensor)
     )
     return max(int(weights * _AUTO_FRACTION), _AUTO_LEAST_BYTES)

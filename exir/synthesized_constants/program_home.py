@@ -6,6 +6,7 @@
 
 """Constants of a whole program: placeholders, signature and constants table."""
 
+import copy
 import dataclasses
 from typing import AbstractSet, Sequence, Tuple
 
@@ -45,6 +46,9 @@ class ProgramHome:
     def __init__(
         self, program: ExportedProgram, programs: Sequence[ExportedProgram]
     ) -> None:
+        # The tables may be those of the program that this one was made from.
+        program._constants = copy.copy(program.constants)
+        program._state_dict = copy.copy(program.state_dict)
         self._program = program
         self._programs = programs
         self._fake_mode = _fake_mode(program)
@@ -64,6 +68,10 @@ class ProgramHome:
         node.target = node.name  # exir looks inputs up by either
         node.meta = inherited_meta(like)
         node.meta["val"] = self._fake_mode.from_tensor(tensor, static_shapes=True)
+        if tensor.numel() == 1:
+            # As for the constants that exir makes of scalars: passes that look for the
+            # epsilon of a norm, say, ask for the value.
+            node.meta["val"].constant = tensor
         node.meta[META_KEY] = constant
         program.graph_signature.input_specs.insert(
             self._position,

@@ -114,15 +114,15 @@ class SynthesizedConstant:
 
 
 def description_of(node: torch.fx.Node) -> Optional[SynthesizedConstant]:
-    """Returns the description that a placeholder carries, None if it carries none.
-
-    Raises:
-        ValueError: it came from a file and cannot be read.
-    """
+    """Returns the description that a placeholder carries, None if it carries none, or
+    one that is not of this package: torch.export leaves it to who made the constant."""
     known = node.meta.get(META_KEY)
     if isinstance(known, str):
-        known = node.meta[META_KEY] = SynthesizedConstant.parse(known)
-    return known
+        try:
+            known = node.meta[META_KEY] = SynthesizedConstant.parse(known)
+        except ValueError:
+            return None
+    return known if isinstance(known, SynthesizedConstant) else None
 
 
 def is_synthesized_node(node: torch.fx.Node) -> bool:

@@ -49,13 +49,18 @@ def describe_operands(
         node: a node that is being saved.
         metadata: what is saved of its meta. Modified in-place.
     """
+    first_used = [
+        operand
+        for operand in node.all_input_nodes
+        if operand.op == "placeholder" and next(iter(operand.users)) is node
+    ]
+    if not first_used:
+        return  # so of most nodes; the names take a look at the whole signature
     names = signature.inputs_to_synthesized_constants  # type: ignore[attr-defined]
     described = {
         operand.name: str(operand.meta.get(META_KEY, ""))
-        for operand in node.all_input_nodes
-        if operand.op == "placeholder"
-        and operand.name in names
-        and next(iter(operand.users)) is node
+        for operand in first_used
+        if operand.name in names
     }
     if described:
         metadata[META_KEY] = json.dumps(described)

@@ -10,6 +10,7 @@ import pickle
 
 import pytest
 import torch
+from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 from executorch.exir.synthesized_constants import (
     get_synthesized_constant,
     lift_synthesized_constants,
@@ -23,6 +24,7 @@ from executorch.exir.synthesized_constants.test.lifted_programs import (
     mask_program,
     synthesized,
 )
+from executorch.runtime import Runtime
 from expecttest import assert_expected_inline
 from torch._export.verifier import SpecViolationError
 from torch.export import export
@@ -114,6 +116,23 @@ def test_text_that_is_no_description_is_refused(text):
     known = description_of(next(iter(_described(lifted_mask()))))
     with pytest.raises(ValueError, match="not the description of a synthesized"):
         type(known).parse(text)
+
+
+@pytest.mark.parametrize("description", ["arange(2) + 2", {"by": "somebody else"}])
+@pytest.mark.parametrize("flag", [False, True])
+def test_a_description_of_somebody_else_is_none(description, flag):
+    program = lifted_mask()
+    (node, *_) = _described(program)
+    node.meta["synthesized_constant"] = description
+    assert description_of(node) is None
+    edge = to_edge_transform_and_lower(
+        program, compile_config=EdgeCompileConfig(lift_synthesized_constants=flag)
+    )
+    method = (
+        Runtime.get().load_program(edge.to_executorch().buffer).load_method("forward")
+    )
+    # The portable cosine is not ATen's.
+    torch.testing.assert_close(method.execute(ARGS)[0], expected())
 
 
 def test_deepcopy_keeps_kinds_descriptions_and_results():

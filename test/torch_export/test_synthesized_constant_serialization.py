@@ -9,6 +9,7 @@ import io
 import json
 import zipfile
 
+import torch
 from test_synthesized_constant import (
     Affine,
     ARGS,
@@ -18,7 +19,7 @@ from test_synthesized_constant import (
 )
 from torch._export.serde import schema_check
 from torch.export import export, load, save
-from torch.export.graph_signature import InputKind
+from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 from torch.testing._internal.common_utils import run_tests, TestCase
 
 
@@ -59,6 +60,35 @@ class TestSynthesizedConstantSerialization(TestCase):
         once = saved(program_with_synthesized_constants())
         again = load(saved(load(once)))
         self.assertEqual(descriptions(again), {"c_scale": DESCRIPTION})
+
+    def test_a_constant_with_two_placeholders_may_be_an_output(self):
+        class Returned(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.shift = torch.tensor([0.5, 1.0])
+
+            def forward(self, x):
+                return x + self.shift, self.shift
+
+        program = export(Returned(), ARGS)
+        graph, signature = program.graph, program.graph_signature
+        (spec, _) = signature.input_specs
+        spec.kind = InputKind.SYNTHESIZED_CONSTANT
+        first = next(iter(graph.nodes))
+        with graph.inserting_after(first):
+            again = graph.placeholder("c_shift_again")
+        again.meta.update(first.meta)
+        graph.output_node().replace_input_with(first, again)
+        argument = TensorArgument(again.name)
+        signature.input_specs.insert(1, InputSpec(spec.kind, argument, spec.target))
+        signature.output_specs[1].arg = argument
+        program.graph_module.recompile()
+        program.validate()
+        loaded = load(saved(program))
+        names = [s.arg.name for s in loaded.graph_signature.output_specs]
+        self.assertEqual(names[1], "c_shift")
+        self.assertEqual(loaded.module()(*ARGS), Returned()(*ARGS))
+        self.assertEqual(signature.output_specs[1].arg.name, again.name)
 
     def test_what_a_file_says(self):
         records = tensor_constant_records(saved(program_with_synthesized_constants()))

@@ -10,12 +10,19 @@ import copy
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
 import pytest
 import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig
+from executorch.devtools.etrecord import parse_etrecord
+from executorch.exir import (
+    EdgeCompileConfig,
+    ExecutorchBackendConfig,
+    to_edge,
+    to_edge_transform_and_lower,
+)
 from executorch.exir.synthesized_constants import (
     collect_reports,
     default_policy,
@@ -632,3 +639,74 @@ def test_threads_at_once_get_what_each_gets_alone() -> None:
             assert list(pool.map(wait_and_lift, copies, policies)) == alone
     finally:
         sys.setswitchinterval(interval)
+
+
+# What the caller holds
+
+
+@pytest.mark.parametrize("through_parameters", [False, True])
+@pytest.mark.parametrize("partitioner", [None, [XnnpackPartitioner()]])
+def test_the_program_of_the_caller_stays_as_it_is(
+    tmp_path: Path, partitioner: Any, through_parameters: bool
+) -> None:
+    class Literal(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.literal = torch.tensor([1.0, 2.0])
+            self.weight = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.weight.exp() + self.literal * 3 + torch.arange(2)
+
+    program = export(Literal(), (torch.ones(2),))
+    wanted = Literal()(torch.ones(2))
+    before = str(program), set(program.constants), set(program.state_dict)
+    policy = SynthesizedConstantPolicy(through_parameters=through_parameters)
+    for _ in range(2):
+        lowered = to_edge_transform_and_lower(
+            program,
+            partitioner=partitioner,
+            compile_config=EdgeCompileConfig(lift_synthesized_constants=policy),
+            generate_etrecord=True,
+        ).to_executorch()
+        assert (str(program), set(program.constants), set(program.state_dict)) == before
+        assert torch.equal(program.module()(torch.ones(2)), wanted)
+        path = str(tmp_path / "record.bin")
+        lowered.get_etrecord().save(path)
+        exported = parse_etrecord(path).exported_program
+        assert exported is not None
+        assert torch.equal(exported.module()(torch.ones(2)), wanted)
+
+
+def test_passes_can_ask_a_lifted_literal_for_its_value() -> None:
+    # So can passes that fuse RMSNorm: they look for its epsilon.
+    program = export(module(lambda self, x: 1 - x), (torch.ones(2),))
+    for flag in (False, True):
+        edge = to_edge(
+            program, compile_config=EdgeCompileConfig(lift_synthesized_constants=flag)
+        ).exported_program()
+        (literal,) = (
+            node
+            for node in edge.graph.find_nodes(op="placeholder")
+            if node.name not in edge.graph_signature.user_inputs
+        )
+        assert is_synthesized_constant(edge, literal) is flag
+        assert literal.meta["val"].constant.item() == 1
+
+
+def test_the_total_is_a_share_of_buffers_that_are_not_saved_too() -> None:
+    class Module(torch.nn.Module):
+        def __init__(self, rows: int) -> None:
+            super().__init__()
+            self.register_buffer("table", torch.zeros(rows, 256), persistent=False)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.table[0] + x * torch.arange(128 * 256).view(128, 256)
+
+    lifted = {}
+    for rows in (1, 32 * 1024):  # 1 KiB and 32 MiB; the value takes 128 KiB or 256
+        program = export(Module(rows), (torch.ones(256),))
+        with collect_reports() as reports:
+            lift_synthesized_constants(program)
+        lifted[rows] = sum(c.stored_bytes for r in reports for c in r.lifted)
+    assert lifted[1] < 128 * 1024 <= lifted[32 * 1024]

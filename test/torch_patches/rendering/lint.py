@@ -8,6 +8,7 @@
 not have. ``make lint`` runs it. The linters are those of executorch, at its pins."""
 
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -50,9 +51,10 @@ def rendered() -> Dict[str, Dict[str, bytes]]:
 def unformatted(root: Path) -> Set[str]:
     """Returns the files that ufmt would change, and those that it cannot read."""
     done = _run("ufmt", "check", "before", "after", cwd=root)
-    return set(
-        re.findall(r"^(?:Would format|Error formatting) (\S+?):?(?: .*)?$", done, re.M)
+    found = re.findall(
+        r"^(?:Would format|Error formatting) (.+?)(?:: .*)?$", done, re.M
     )
+    return {os.path.relpath(os.path.join(root, path), root) for path in found}
 
 
 def findings(root: Path) -> "Counter[str]":

@@ -10,7 +10,10 @@ EDITS = [
     Replace(
         owner="_verify_exported_program_signature",
         anchor="input_spec.kind == InputKind.CONSTANT_TENSOR",
-        replacement="input_spec.kind in (InputKind.CONSTANT_TENSOR, InputKind.SYNTHESIZED_CONSTANT)",
+        replacement="""input_spec.kind in (
+            InputKind.CONSTANT_TENSOR,
+            InputKind.SYNTHESIZED_CONSTANT,
+        )""",
         why="The kind is held to what holds for a constant tensor.",
     ),
 ]

@@ -18,8 +18,9 @@ EDITS = [
     """Gives constants of a retraced program the kind and the description that their
     targets had before. Placeholders that shared a target have become one."""
     described = {}
+    targets = old.graph_signature.inputs_to_synthesized_constants
     for node in old.graph.find_nodes(op="placeholder"):
-        target = old.graph_signature.inputs_to_synthesized_constants.get(node.name)
+        target = targets.get(node.name)
         if target is not None:
             described[target] = node.meta.get("synthesized_constant")
     specs = {s.arg.name: s for s in new_signature.input_specs if s.target in described}

@@ -9,7 +9,7 @@ from executorch.torch_patches.edit import Insert, Replace
 EDITS = [
     Insert(
         owner="",
-        anchor="from torch.export.graph_signature import (",
+        anchor="from torch._export.utils import (",
         text="""from executorch.exir.synthesized_constants.table import become_plain, is_shared
 """,
         before=True,
@@ -42,14 +42,23 @@ EDITS = [
     ),
     Replace(
         owner="create_mutable_buffer",
-        anchor="spec.kind not in [InputKind.CONSTANT_TENSOR, ",
-        replacement="spec.kind not in [InputKind.CONSTANT_TENSOR, InputKind.SYNTHESIZED_CONSTANT, ",
+        anchor="spec.kind not in [InputKind.CONSTANT_TENSOR, InputKind.USER_INPUT]",
+        replacement="""spec.kind
+        not in [
+            InputKind.CONSTANT_TENSOR,
+            InputKind.SYNTHESIZED_CONSTANT,
+            InputKind.USER_INPUT,
+        ]""",
         why="A constant input like the others.",
     ),
     Replace(
         owner="create_mutable_buffer",
-        anchor="spec.kind in [InputKind.CONSTANT_TENSOR, ",
-        replacement="spec.kind in [InputKind.CONSTANT_TENSOR, InputKind.SYNTHESIZED_CONSTANT, ",
+        anchor="spec.kind in [InputKind.CONSTANT_TENSOR, InputKind.USER_INPUT]",
+        replacement="""spec.kind in [
+                InputKind.CONSTANT_TENSOR,
+                InputKind.SYNTHESIZED_CONSTANT,
+                InputKind.USER_INPUT,
+            ]""",
         why="A constant input like the others.",
     ),
 ]

@@ -9,13 +9,14 @@ from executorch.torch_patches.edit import Insert, Replace
 EDITS = [
     Insert(
         owner="",
-        anchor="from executorch.exir._serialize.padding import aligned_size, pad_to, padding_required\n",
+        anchor="from executorch.exir.tensor import ALIGNMENT",
         text="""
 from executorch.exir.synthesized_constants.named_data import (
     append_named_constants,
     own_named_data,
 )
 """,
+        before=True,
         why="What serialization does for a synthesized constant.",
     ),
     Insert(
@@ -35,8 +36,10 @@ from executorch.exir.synthesized_constants.named_data import (
     ),
     Replace(
         owner="serialize_pte_binary",
-        anchor="pte_file.named_data.buffers, pte_file.named_data.pte_data",
-        replacement="""pte_file.named_data.buffers,
+        anchor="program, segments, pte_file.named_data.buffers, pte_file.named_data.pte_data",
+        replacement="""program,
+            segments,
+            pte_file.named_data.buffers,
             own_named_data(pte_file, constant_tensor_alignment),""",
         why="What a delegate and the constant segment both have is stored once.",
     ),

@@ -17,8 +17,12 @@ EDITS = [
     ),
     Replace(
         owner="_gather_io_names",
-        anchor='if n.op == "placeholder"]',
-        replacement='if n.op == "placeholder" and not is_constant_node(n)]',
+        anchor='[n.name for n in gm.graph.nodes if n.op == "placeholder"]',
+        replacement="""[
+            n.name
+            for n in gm.graph.nodes
+            if n.op == "placeholder" and not is_constant_node(n)
+        ]""",
         why="The names are looked up by the index of an input.",
     ),
 ]

@@ -32,7 +32,10 @@ EDITS = [
         nodes[name].replace_all_uses_with(nodes[other])
         copied.graph.erase_node(nodes[name])
     inputs = [s for s in signature.input_specs if s.arg.name not in merged]
-    return copied, ep.ExportGraphSignature(inputs, signature.output_specs)
+    outputs = copy.deepcopy(signature.output_specs)
+    for spec in outputs:
+        spec.arg.name = merged.get(spec.arg.name, spec.arg.name)
+    return copied, ep.ExportGraphSignature(inputs, outputs)
 
 
 ''',

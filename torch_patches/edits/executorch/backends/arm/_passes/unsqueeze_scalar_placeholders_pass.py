@@ -9,10 +9,8 @@ from executorch.torch_patches.edit import Insert, Replace
 EDITS = [
     Insert(
         owner="",
-        anchor="from executorch.exir.pass_base import ",
-        text="""from executorch.exir.synthesized_constants.recipe import (
-    is_synthesized_constant,
-)
+        anchor="from torch._export.utils import ",
+        text="""from executorch.exir.synthesized_constants.recipe import is_synthesized_constant
 from executorch.exir.synthesized_constants.table import unsqueeze_scalar
 """,
         before=True,

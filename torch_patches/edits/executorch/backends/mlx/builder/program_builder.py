@@ -10,7 +10,10 @@ EDITS = [
     Replace(
         owner="MLXProgramBuilder._make_io_slots",
         anchor="elif kind == InputKind.CONSTANT_TENSOR:",
-        replacement="elif kind in (InputKind.CONSTANT_TENSOR, InputKind.SYNTHESIZED_CONSTANT):",
+        replacement="""elif kind in (
+                    InputKind.CONSTANT_TENSOR,
+                    InputKind.SYNTHESIZED_CONSTANT,
+                ):""",
         why="A slot like that of a constant tensor.",
     ),
 ]

@@ -9,7 +9,7 @@ from executorch.torch_patches.edit import Insert, Replace
 EDITS = [
     Insert(
         owner="",
-        anchor="from torch.export.graph_signature import ",
+        anchor="from torch._subclasses import FakeTensor\n",
         text="""from executorch.exir.synthesized_constants.table import synthesized_tensors
 """,
         before=True,
