@@ -701,7 +701,9 @@ def test_the_total_is_a_share_of_buffers_that_are_not_saved_too() -> None:
             self.register_buffer("table", torch.zeros(rows, 256), persistent=False)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.table[0] + x * torch.arange(128 * 256).view(128, 256)
+            return self.get_buffer("table")[0] + x * torch.arange(128 * 256).view(
+                128, 256
+            )
 
     lifted = {}
     for rows in (1, 32 * 1024):  # 1 KiB and 32 MiB; the value takes 128 KiB or 256

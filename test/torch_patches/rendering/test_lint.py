@@ -9,7 +9,11 @@
 from collections import Counter
 
 import pytest
-from rendering.lint import _split, findings, unformatted
+from rendering.lint import (  # type: ignore[import-not-found]
+    _split,
+    findings,
+    unformatted,
+)
 
 pytest.importorskip("ufmt")
 pytest.importorskip("flake8")
