@@ -26,8 +26,6 @@ from typing import (
 )
 
 import torch
-from executorch.exir._serialize._flatbuffer_program import _flatbuffer_to_program
-from executorch.exir._serialize._program import _ExtendedHeader, _get_extended_header
 from executorch.exir.schema import Program, Tensor, TensorDataLocation
 from executorch.exir.synthesized_constants.flat_tensor import read_names
 from executorch.exir.synthesized_constants.manifest import (
@@ -220,6 +218,13 @@ def read_program(data: Union[Bytes, mmap.mmap]) -> Tuple[Program, int]:
     if bytes(data[4:6]) != b"ET":
         raise InvalidProgramError("not a .pte file: it does not have the magic ET")
     program_size = base = stated = len(data)
+    # Not at the top: they import this package.
+    from executorch.exir._serialize._flatbuffer_program import _flatbuffer_to_program
+    from executorch.exir._serialize._program import (
+        _ExtendedHeader,
+        _get_extended_header,
+    )
+
     header = _get_extended_header(bytes(data[: _ExtendedHeader.NUM_HEAD_BYTES]))
     if header is not None:
         program_size = header.program_size

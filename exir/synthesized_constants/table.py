@@ -59,6 +59,18 @@ def set_synthesized_tensor(
     return True
 
 
+def all_become_plain(program: ExportedProgram) -> None:
+    """Turns all synthesized constants into CONSTANT_TENSORs, for a converter that gets
+    the program and knows no other kind.
+
+    Args:
+        program: of a delegate. Modified in-place.
+    """
+    for spec in program.graph_signature.input_specs:
+        if spec.kind == InputKind.SYNTHESIZED_CONSTANT:  # type: ignore[attr-defined]
+            spec.kind = InputKind.CONSTANT_TENSOR
+
+
 def become_plain(program: ExportedProgram, node: Node) -> None:
     """Turns a synthesized constant into a CONSTANT_TENSOR with a tensor of its own, for
     a pass that is about to replace the tensor; does nothing to any other node.

@@ -68,6 +68,24 @@ def test_its_tests_pass(run, tree):
     )
 
 
+@pytest.mark.parametrize("first", ["_serialize._program", "capture._config", "schema"])
+def test_parts_of_exir_are_imported_without_the_whole(run, tree, first):
+    # As in a program that Buck builds of some targets of exir.
+    run(
+        f"""
+        import importlib, types
+        whole = types.ModuleType("executorch.exir")
+        whole.__path__ = ["{tree}/executorch/exir"]
+        import executorch
+        sys.modules["executorch.exir"] = executorch.exir = whole
+        importlib.import_module("executorch.exir.{first}")
+        importlib.import_module("executorch.exir.synthesized_constants")
+        """,
+        autoload=False,
+        PYTHONPATH=tree,
+    )
+
+
 def test_the_schema_is_what_its_generator_checks(run, tree):
     run(
         """
