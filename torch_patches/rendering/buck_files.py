@@ -19,9 +19,9 @@ from pathlib import PurePosixPath
 from typing import Collection, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from executorch.torch_patches.errors import PatchError
+from executorch.torch_patches.rendering.series import PACKAGE
 from executorch.torch_patches.rendering.tree import read_text, Tree
 
-PACKAGE = PurePosixPath("exir/synthesized_constants")
 _LABEL = f"//executorch/{PACKAGE}"
 
 #: Where targets are defined; a package is a directory with one of the first two.

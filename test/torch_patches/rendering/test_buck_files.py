@@ -14,7 +14,12 @@ import expecttest
 import pytest
 from executorch.torch_patches.errors import PatchError
 from executorch.torch_patches.rendering import buck_files
-from executorch.torch_patches.rendering.series import EXECUTORCH, new_files, patches
+from executorch.torch_patches.rendering.series import (
+    EXECUTORCH,
+    new_files,
+    PACKAGE,
+    patches,
+)
 from executorch.torch_patches.rendering.tree import Directory
 
 ROOT = Path(__file__).parents[3]
@@ -295,7 +300,7 @@ def test_each_patch_has_the_targets_of_its_modules(tmp_path):
     modules = set()
     for patch in patches(EXECUTORCH):
         files = [PurePosixPath(path) for path in new[patch.name]]
-        modules |= {p.name for p in files if p.parent == buck_files.PACKAGE}
+        modules |= {p.name for p in files if p.parent == PACKAGE}
         text = new[patch.name].get("exir/synthesized_constants/BUCK")
         if text:
             assert sorted(sources(text)) == sorted(modules - {"BUCK"})
@@ -311,7 +316,7 @@ def sources(text):
 @pytest.mark.parametrize("target", buck_files.TARGETS, ids=lambda t: t.name)
 def test_a_target_depends_on_what_its_modules_import(target):
     needed = set()
-    for file in (ROOT / buck_files.PACKAGE).glob("*.py"):
+    for file in (ROOT / PACKAGE).glob("*.py"):
         if buck_files.target_of(file.stem) == target.name:
             for module, name in imports(ast.parse(file.read_text())):
                 needed |= labels(module, name)
