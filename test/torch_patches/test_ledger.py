@@ -5,7 +5,9 @@
 # LICENSE file in the root directory of this source tree.
 
 """Every place in the installed torch and executorch that asks for the kind of an input
-is edited, or listed in ``ledger.txt`` with a reason why it need not be.
+is edited, or listed in ``ledger.txt`` with a reason why it need not be. A place may ask
+by the kind itself, by what is a parameter or a buffer with no word of constants, or by
+how placeholders are named.
 
 To make the lines for new sites, run this file as a program: it prints the ledger as it
 should be, with ``?`` where a reason is missing. Say at the end of a line of which
@@ -15,9 +17,11 @@ releases it holds, where not of all.
 import ast
 import importlib.metadata
 import importlib.util
+import re
 from collections import Counter
+from itertools import chain
 from pathlib import Path
-from typing import Dict, Iterator, List, NamedTuple, Tuple
+from typing import Dict, Iterable, Iterator, List, NamedTuple, Set, Tuple
 
 import pytest
 from executorch.torch_patches.installed import installed_edits
@@ -30,6 +34,32 @@ TESTS = {"test", "tests", "third-party"}
 
 NAME = "CONSTANT_TENSOR"
 EDITED = "edited"
+
+#: How a function asks for parameters and buffers, and for other constants. One that
+#: does the first alone may take a constant for an input of the user.
+STATE = {"inputs_to_parameters", "inputs_to_buffers", "is_param", "is_buffer"}
+CONSTANTS = {
+    "inputs_to_lifted_tensor_constants",
+    "lifted_tensor_constants",
+    "is_lifted_tensor_constant",
+    "get_lifted_tensor_constant",
+    "is_constant",
+    "constants",
+}
+
+#: Where a program's tensors are. One that a pass replaces may be that of others too.
+TABLES = {"constants", "_constants"}
+
+#: How exir and torch.export name placeholders of constants, and how a name is asked
+#: for it.
+NAMED = re.compile("[bcp]_|.*(lifted|tensor_constant).*")
+ASKS_NAME = {"startswith", "endswith", "removeprefix"}
+
+#: What a file has in it that is worth parsing.
+ASKS = re.compile(
+    rf"InputKind|{NAME}|inputs_to_(parameters|buffers)|is_(param|buffer)\("
+    r"|\"[bcp]_\"|lifted|tensor_constant|constants\["
+)
 
 
 class Site(NamedTuple):
@@ -45,16 +75,45 @@ class _Scanner(ast.NodeVisitor):
 
     Counted are members of ``InputKind``, the name CONSTANT_TENSOR in whatever form, and
     as ``.kind`` each read of an attribute of that name that is not compared with members
-    of an enum there and then: it may be compared elsewhere, or look up a table.
+    of an enum there and then: it may be compared elsewhere, or look up a table. Further
+    what asks for ``STATE``, in ``state`` until it is known whether the function asks
+    for ``CONSTANTS`` too, strings that names of placeholders may be compared with, and
+    as ``constants[]`` what replaces a tensor.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, has_kinds: bool) -> None:
+        self._has_kinds = has_kinds
         self.found: Dict[str, Counter] = {}
+        self.state: Dict[str, Counter] = {}
+        self.asks_for_constants: Set[str] = set()
         self._owners: List[str] = []
 
+    def says(self) -> Dict[str, Counter]:
+        """Returns owner -> what it says, with counts."""
+        said = {owner: Counter(found) for owner, found in self.found.items()}
+        for owner, asked in self.state.items():
+            if owner not in self.asks_for_constants:
+                said.setdefault(owner, Counter()).update(asked)
+        return said
+
+    @property
+    def _owner(self) -> str:
+        return ".".join(self._owners) or "-"
+
     def _add(self, what: str) -> None:
-        owner = ".".join(self._owners) or "-"
-        self.found.setdefault(owner, Counter())[what] += 1
+        self.found.setdefault(self._owner, Counter())[what] += 1
+
+    def _add_names(self, sides: Iterable[ast.AST]) -> None:
+        for part in chain.from_iterable(map(ast.walk, sides)):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                if NAMED.fullmatch(part.value):
+                    self._add(repr(part.value))
+
+    def _add_question(self, name: str) -> None:
+        if name in STATE:
+            self.state.setdefault(self._owner, Counter())[name] += 1
+        elif name in CONSTANTS:
+            self.asks_for_constants.add(self._owner)
 
     def _visit_owner(self, node: ast.AST) -> None:
         self._owners.append(node.name)  # type: ignore[attr-defined]
@@ -67,8 +126,17 @@ class _Scanner(ast.NodeVisitor):
         if _last_name(node.value) == "InputKind" or node.attr == NAME:
             self._add(node.attr)
         elif node.attr == "kind":
-            self._add(".kind")
+            if self._has_kinds:
+                self._add(".kind")
+        elif not node.attr.startswith("is_"):  # a method is something else
+            self._add_question(node.attr)
         self.visit(node.value)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        is_table = isinstance(node.value, ast.Attribute) and node.value.attr in TABLES
+        if is_table and isinstance(node.ctx, ast.Store):
+            self._add("constants[]")
+        self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> None:
         if node.id == NAME:
@@ -82,11 +150,17 @@ class _Scanner(ast.NodeVisitor):
         if isinstance(node.func, ast.Attribute) and node.func.attr == "kind":
             self.visit(node.func.value)  # a method: of a schema, of a TorchScript node
         else:
+            if isinstance(node.func, ast.Name):
+                self._add_question(node.func.id)
+            elif _last_name(node.func) in ASKS_NAME:
+                self._add_names(node.args)
             self.visit(node.func)
         for child in [*node.args, *node.keywords]:
             self.visit(child)
 
     def visit_Compare(self, node: ast.Compare) -> None:
+        if isinstance(node.ops[0], (ast.In, ast.NotIn)):
+            self._add_names([node.left])
         for side in [node.left, *node.comparators]:
             if isinstance(side, ast.Attribute) and side.attr == "kind":
                 if _names_a_member(node):
@@ -111,16 +185,16 @@ def _names_a_member(node: ast.AST) -> bool:
 
 def scan_text(source: str) -> Dict[str, str]:
     """Returns owner -> what it says about kinds."""
-    if "InputKind" not in source and NAME not in source:
+    if not ASKS.search(source):
         return {}
-    scanner = _Scanner()
+    scanner = _Scanner("InputKind" in source or NAME in source)
     scanner.visit(ast.parse(source))
     return {
         owner: " ".join(
             what if count == 1 else f"{what}*{count}"
             for what, count in sorted(found.items())
         )
-        for owner, found in scanner.found.items()
+        for owner, found in scanner.says().items()
     }
 
 
@@ -250,6 +324,30 @@ def test_the_scanner_finds_members_names_and_kinds():
         "A.ask": ".kind CONSTANT_TENSOR",
         "A.other": ".kind*2 CONSTANT_TENSOR",
     }
+
+
+STATE_SOURCE = """
+def asks(signature, node):
+    return is_param(node) or node.name in signature.inputs_to_buffers
+def asks_all(signature, node):
+    return is_param(node) or is_lifted_tensor_constant(node)
+def another(node, block):
+    return block.is_buffer(node) or self.is_param
+def by_name(node):
+    "A placeholder b_ is a buffer, a lifted_tensor is not."
+    return node.name.startswith(("b_", "x_")) or "lifted_tensor" not in node.name
+def makes(node):
+    return "b_" + node.name
+def replaces(program, name):
+    program.constants[name] = program.constants[name] + constants[name]
+"""
+
+
+def test_the_scanner_finds_names_writes_and_who_asks_for_no_constants():
+    found = scan_text(STATE_SOURCE)
+    assert found.pop("by_name") == "'b_' 'lifted_tensor'"
+    assert found.pop("replaces") == "constants[]"
+    assert found == {"asks": "inputs_to_buffers is_param"}
 
 
 def test_the_scanner_leaves_comments_and_other_files_alone():
