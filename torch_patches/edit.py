@@ -32,6 +32,7 @@ class Replace:
         since: the first release of the package that has this place, where that is not
             the lowest supported one. Older ones do without the edit.
         until: the first release that does without the edit.
+        optional: whether a wheel or checkout may lack the file.
     """
 
     owner: str
@@ -41,6 +42,7 @@ class Replace:
     patch: str = ""
     since: Tuple[int, int] = (0, 0)
     until: Optional[Tuple[int, int]] = None
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Insert:
         live: at module level only, the statement that has the same effect in a module
             that is already imported, where ``text`` is not a statement of its own
             (an entry of a dict display).
-        patch, since, until: as for ``Replace``.
+        patch, since, until, optional: as for ``Replace``.
     """
 
     owner: str
@@ -73,6 +75,7 @@ class Insert:
     patch: str = ""
     since: Tuple[int, int] = (0, 0)
     until: Optional[Tuple[int, int]] = None
+    optional: bool = False
 
     @property
     def replacement(self) -> str:

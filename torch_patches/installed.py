@@ -55,9 +55,10 @@ def find_targets() -> Tuple[Target, ...]:
         package = module.partition(".")[0]
         path = locate(module)
         if path is None:
-            problems.append(
-                f"{package} {_version(package)} has no source file of {module}"
-            )
+            if not all(edit.optional for edit in module_edits):
+                problems.append(
+                    f"{package} {_version(package)} has no source file of {module}"
+                )
             continue
         source = Path(path).read_text(encoding="utf-8")
         to_do = pending(source, module_edits)

@@ -151,6 +151,15 @@ def test_it_names_package_version_file_and_anchor(monkeypatch):
     assert module == "  torch 2.13.1 has no source file of torch.nowhere"
 
 
+def test_a_module_that_a_wheel_may_lack_is_no_problem(monkeypatch):
+    edit = Replace("f", "a", "b", "Test.", optional=True)
+    monkeypatch.setattr(
+        installed.edits, "by_module", lambda: {"executorch.nowhere": [edit]}
+    )
+    monkeypatch.setattr(installed, "_version", fake("2.13.1", "1.4.0"))
+    assert installed.find_targets.__wrapped__() == ()
+
+
 def test_it_names_a_module_of_which_only_the_compiled_file_is_installed(monkeypatch):
     compiled = types.ModuleType("torch.compiled")
     compiled.__file__ = "compiled.pyc"

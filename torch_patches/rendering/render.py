@@ -109,7 +109,8 @@ def _edited_files(tree: Tree, repository: str) -> List[_File]:
     for path, edits in edits_by_path(repository, _release(tree)).items():
         source = read_text(tree, path)
         if source is None:
-            problems.append(f"{path}: there is no such file")
+            if not all(edit.optional for _, edit in edits):
+                problems.append(f"{path}: there is no such file")
             continue
         to_do = pending(source, [edit for _, edit in edits])
         problems += [f"{path}: {problem}" for problem in _misfits(source, to_do)]

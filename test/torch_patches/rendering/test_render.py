@@ -329,6 +329,17 @@ def test_a_missing_file_and_one_that_is_in_the_way_are_named(root):
     assert f"{PATH}: there is no such file" in run("--executorch", root)[2]
 
 
+def test_a_file_that_a_tree_may_lack_is_edited_where_it_is_there(root, monkeypatch):
+    optional = replace(ASK, optional=True)
+    both = {"executorch.exir.kinds": (KINDS,), "executorch.exir.other": (optional,)}
+    monkeypatch.setattr(edits, "by_module", lambda: both)
+    assert run("--executorch", root)[0] == 0
+    assert not (root / "exir/other.py").exists()
+    (root / "exir/other.py").write_text(EXIR)
+    assert run("--executorch", root)[0] == 0
+    assert ASK.replacement in (root / "exir/other.py").read_text()
+
+
 @pytest.mark.parametrize("flag", ["--executorch", "--pytorch"])
 def test_a_directory_of_something_else_is_refused(tmp_path, flag):
     code, _, err = run(flag, tmp_path)
