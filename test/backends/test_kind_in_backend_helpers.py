@@ -208,3 +208,47 @@ def test_conv1d_becomes_conv2d_with_a_weight_of_the_kind():
     assert not synthesized(program)
     assert [list(t.shape) for t in program.constants.values()] == [[2, 3, 1, 1]]
     assert torch.equal(program.module()(*args), Conv()(*args))
+
+
+class TwoConvs(torch.nn.Module):
+    """Two convolutions with the same weight and bias, which nobody wrote."""
+
+    def forward(self, x):
+        weight, bias = torch.arange(6.0).reshape(2, 3, 1), torch.full((2,), 0.5)
+        conv = torch.nn.functional.conv1d
+        return conv(x, weight, bias) + conv(x + 1, weight, bias)
+
+
+@pytest.fixture
+def convs():
+    """Two nodes and the program that they are in."""
+    program = to_edge(
+        export(TwoConvs(), (torch.randn(1, 3, 5),)), compile_config=with_flag()
+    ).exported_program()
+    name = "aten.convolution.default"
+    nodes = [n for n in program.graph.nodes if name in str(n.target)]
+    targets = synthesized(program)
+    for argument in (1, 2):  # one tensor for both
+        assert len({targets[node.args[argument].name] for node in nodes}) == 1
+    return program, nodes
+
+
+def test_samsung_makes_a_weight_of_each_conv1d_that_has_the_same(convs):
+    from executorch.backends.samsung._passes.conv1d_to_conv2d import Conv1dToConv2d
+
+    program, nodes = convs
+    update = Conv1dToConv2d(program).update_kernel
+    for node in nodes:
+        update(node.args[1])
+        assert get_param_tensor(program, node.args[1]).shape == (2, 3, 1, 1)
+
+
+def test_a_bias_is_replaced_for_one_convolution_alone(convs):
+    from executorch.backends.transforms import quantize_fused_convbn_bias_pass
+
+    program, (first, second) = convs
+    quantize_fused_convbn_bias_pass._set_param_ep(
+        program, first.args[2], torch.tensor([7.0, 8.0])
+    )
+    assert get_param_tensor(program, first.args[2]).tolist() == [7.0, 8.0]
+    assert get_param_tensor(program, second.args[2]).tolist() == [0.5, 0.5]
