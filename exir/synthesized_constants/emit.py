@@ -7,7 +7,7 @@
 """What the emitter does for a synthesized constant."""
 
 from dataclasses import dataclass
-from typing import Dict, Mapping, Optional
+from typing import Dict, List, Mapping, Optional, Sequence
 
 import torch
 from executorch.exir.error import ExportError, ExportErrorType
@@ -44,12 +44,23 @@ def file_of_constant(node: torch.fx.Node) -> Optional[str]:
 def restore_dim_order(node: torch.fx.Node, spec: object) -> None:
     """Sets the dim order that the pass decided on. Strides of a dimension of size 1
     mean nothing, so the emitter cannot tell ``[1, 1, 1, 1]`` in channels_last from
-    the default, but kernels compare dim orders literally."""
+    the default, but kernels compare dim orders literally. Does nothing if other
+    dimensions are in another order: somebody laid the tensor out anew since."""
     known = description_of(node)
     if not isinstance(spec, TensorSpec) or known is None:
         return
-    if tuple(spec.shape) == known.stored_shape:
+    shape = tuple(spec.shape)
+    if shape != known.stored_shape:
+        return
+    if _order_in_memory(shape, spec.dim_order) == _order_in_memory(
+        shape, known.dim_order
+    ):
         spec.dim_order = known.dim_order  # type: ignore[assignment]
+
+
+def _order_in_memory(shape: Sequence[int], dim_order: Sequence[int]) -> List[int]:
+    """The dimensions whose order says where elements are: none if there are none."""
+    return [] if 0 in shape else [dim for dim in dim_order if shape[dim] != 1]
 
 
 def name_synthesized_constant(
