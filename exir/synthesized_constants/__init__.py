@@ -13,7 +13,7 @@ What becomes of the kind of a lifted constant:
 - It stays through ``run_decompositions``, lowering, delegation, ``transform``, copies and
   files, as does the description. Retracing and files leave one placeholder per constant;
   lifting again gives each user of a small one its own.
-- A file read by torch or executorch without this package has a CONSTANT_TENSOR.
+- A file read by a torch or executorch that does not know the kind has a CONSTANT_TENSOR.
 - ``torch.export.export(program.module(), ...)`` makes a new program of a module like any
   other: what it holds is the module's, so a constant comes back as CONSTANT_TENSOR, of
   the same name.

@@ -115,7 +115,7 @@ class SynthesizedConstant:
 
 def description_of(node: torch.fx.Node) -> Optional[SynthesizedConstant]:
     """Returns the description that a placeholder carries, None if it carries none, or
-    one that is not of this package: torch.export leaves it to who made the constant."""
+    one that somebody else made: torch.export leaves it to who made the constant."""
     known = node.meta.get(META_KEY)
     if isinstance(known, str):
         try:

@@ -9,8 +9,8 @@ synthesized.
 
 The signature says constant tensor, as the reader of this format refuses fields that it
 does not know. It does not refuse unknown metadata of a node: the first user of a
-synthesized constant carries the description of it. A reader without this package thus
-loads a constant tensor.
+synthesized constant carries the description of it. An older reader thus loads a constant
+tensor.
 """
 
 import json
@@ -29,8 +29,8 @@ def merge_shared_constants(
     graph_module: torch.fx.GraphModule, signature: ExportGraphSignature
 ) -> Tuple[torch.fx.GraphModule, ExportGraphSignature]:
     """Returns what is to be saved of a program: each synthesized constant has one
-    placeholder, as a reader without this package requires."""
-    # Added to torch by our edit, so it is not there yet when this module is imported.
+    placeholder, as older readers require."""
+    # Here, since torch may still be importing the module.
     from torch._export.serde.serialize import (  # type: ignore[attr-defined]
         _merge_shared_constants,
     )
