@@ -52,9 +52,8 @@ def restore_dim_order(node: torch.fx.Node, spec: object) -> None:
     shape = tuple(spec.shape)
     if shape != known.stored_shape:
         return
-    if _order_in_memory(shape, spec.dim_order) == _order_in_memory(
-        shape, known.dim_order
-    ):
+    now: Sequence[int] = spec.dim_order  # type: ignore[assignment]
+    if _order_in_memory(shape, now) == _order_in_memory(shape, known.dim_order):
         spec.dim_order = known.dim_order  # type: ignore[assignment]
 
 
