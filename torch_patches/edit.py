@@ -90,6 +90,11 @@ def is_for(edit: Edit, release: Tuple[int, ...]) -> bool:
     return edit.since <= release and (edit.until is None or release < edit.until)
 
 
+def may_be_missing(edits: Iterable[Edit]) -> bool:
+    """Returns whether a wheel or checkout may lack the file of these edits."""
+    return all(edit.optional for edit in edits)
+
+
 def owner_span(source: str, owner: str) -> Tuple[int, int]:
     """Returns the half-open character range of ``owner`` in ``source``.
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from executorch.torch_patches import edits
-from executorch.torch_patches.edit import apply_to_text, is_for, pending
+from executorch.torch_patches.edit import apply_to_text, is_for, may_be_missing, pending
 from executorch.torch_patches.errors import AnchorError, PatchError
 
 # package -> (lowest supported version, first version that is not)
@@ -55,7 +55,7 @@ def find_targets() -> Tuple[Target, ...]:
         package = module.partition(".")[0]
         path = locate(module)
         if path is None:
-            if not all(edit.optional for edit in module_edits):
+            if not may_be_missing(module_edits):
                 problems.append(
                     f"{package} {_version(package)} has no source file of {module}"
                 )

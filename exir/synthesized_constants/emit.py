@@ -7,11 +7,12 @@
 """What the emitter does for a synthesized constant."""
 
 from dataclasses import dataclass
-from typing import Dict, List, Mapping, Optional, Sequence
+from typing import Dict, Mapping, Optional
 
 import torch
 from executorch.exir.error import ExportError, ExportErrorType
 from executorch.exir.schema import EValue, ExtraTensorInfo, Tensor, TensorDataLocation
+from executorch.exir.synthesized_constants.layout import lie_alike
 from executorch.exir.synthesized_constants.placement import Where
 from executorch.exir.synthesized_constants.recipe import description_of
 from executorch.exir.tensor import TensorSpec
@@ -49,17 +50,10 @@ def restore_dim_order(node: torch.fx.Node, spec: object) -> None:
     known = description_of(node)
     if not isinstance(spec, TensorSpec) or known is None:
         return
+    wanted, now = known.dim_order, tuple(map(int, spec.dim_order))
     shape = tuple(spec.shape)
-    if shape != known.stored_shape:
-        return
-    now: Sequence[int] = spec.dim_order  # type: ignore[assignment]
-    if _order_in_memory(shape, now) == _order_in_memory(shape, known.dim_order):
-        spec.dim_order = known.dim_order  # type: ignore[assignment]
-
-
-def _order_in_memory(shape: Sequence[int], dim_order: Sequence[int]) -> List[int]:
-    """The dimensions whose order says where elements are: none if there are none."""
-    return [] if 0 in shape else [dim for dim in dim_order if shape[dim] != 1]
+    if shape == known.stored_shape and lie_alike(shape, wanted, now):
+        spec.dim_order = wanted  # type: ignore[assignment]
 
 
 def name_synthesized_constant(

@@ -65,6 +65,15 @@ def emittable_orders(dim_order: Sequence[int]) -> List[Tuple[int, ...]]:
     return list(dict.fromkeys(orders))
 
 
+def lie_alike(shape: Sequence[int], one: Sequence[int], other: Sequence[int]) -> bool:
+    """Whether the elements of a tensor lie in memory alike in two dim orders, which may
+    differ in where they put dimensions of size 1."""
+    if 0 in shape:
+        return True
+    one, other = ([d for d in order if shape[d] != 1] for order in (one, other))
+    return one == other
+
+
 def bytes_in_order(tensor: torch.Tensor, dim_order: Sequence[int]) -> bytes:
     """Returns the elements of a tensor as they lie in memory in this dim order."""
     flat = tensor.detach().permute(tuple(dim_order)).contiguous().flatten()

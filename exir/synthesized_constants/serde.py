@@ -30,7 +30,8 @@ def merge_shared_constants(
 ) -> Tuple[torch.fx.GraphModule, ExportGraphSignature]:
     """Returns what is to be saved of a program: each synthesized constant has one
     placeholder, as older readers require."""
-    # Here, since torch may still be importing the module.
+    # Not at the top: an edit adds it to torch, and torch is edited after this module is
+    # imported.
     from torch._export.serde.serialize import (  # type: ignore[attr-defined]
         _merge_shared_constants,
     )

@@ -5,13 +5,14 @@
 # LICENSE file in the root directory of this source tree.
 
 """MLX's passes, which need none of what its package looks for when it is imported (the
-wheels for Linux have no compiled schema): the packages on their way are empty here."""
+wheels for Linux have no compiled schema): where it cannot be imported, the packages on
+their way are empty here."""
 
 import importlib
 import sys
 import types
 from pathlib import Path
-from typing import Iterator, List
+from typing import Iterator, Tuple
 
 import pytest
 import torch
@@ -20,21 +21,20 @@ from executorch.exir import EdgeCompileConfig, to_edge
 from torch.export import export
 
 
-def loaded() -> List[str]:
-    return [name for name in sys.modules if name.startswith("executorch.backends.mlx")]
-
-
 @pytest.fixture(scope="module")
 def passes() -> Iterator[types.ModuleType]:
-    assert not loaded()
+    stubs: Tuple[str, ...] = ()
+    try:
+        importlib.import_module("executorch.backends.mlx")
+    except ImportError:
+        stubs = ("mlx", "mlx.builder")
     root = Path(next(iter(backends.__path__)))
-    for name in ("mlx", "mlx.builder"):
-        package = types.ModuleType(f"executorch.backends.{name}")
-        package.__path__ = [str(root.joinpath(*name.split(".")))]
-        sys.modules[package.__name__] = package
-    yield importlib.import_module("executorch.backends.mlx.passes")
-    for name in loaded():
-        del sys.modules[name]
+    with pytest.MonkeyPatch.context() as patch:
+        for stub in stubs:
+            package = types.ModuleType(f"executorch.backends.{stub}")
+            package.__path__ = [str(root.joinpath(*stub.split(".")))]
+            patch.setitem(sys.modules, package.__name__, package)
+        yield importlib.import_module("executorch.backends.mlx.passes")
 
 
 class Norm(torch.nn.Module):

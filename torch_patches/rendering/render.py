@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
-from executorch.torch_patches.edit import apply_to_text, Edit, pending
+from executorch.torch_patches.edit import apply_to_text, Edit, may_be_missing, pending
 from executorch.torch_patches.errors import AnchorError, PatchError
 from executorch.torch_patches.installed import parse_release
 from executorch.torch_patches.rendering import buck_files, schema_files
@@ -109,7 +109,7 @@ def _edited_files(tree: Tree, repository: str) -> List[_File]:
     for path, edits in edits_by_path(repository, _release(tree)).items():
         source = read_text(tree, path)
         if source is None:
-            if not all(edit.optional for _, edit in edits):
+            if not may_be_missing(edit for _, edit in edits):
                 problems.append(f"{path}: there is no such file")
             continue
         to_do = pending(source, [edit for _, edit in edits])
