@@ -96,7 +96,9 @@ def test_imports_and_activation_in_threads_do_not_wait_for_each_other(run):
                 (activate,),
                 (importlib.import_module, "executorch.exir.synthesized_constants"),
                 (activate,),
-                (importlib.import_module, "torch.export.unflatten"),
+                # Not a module inside torch: of two threads that begin torch and such a
+                # one, one fails, with and without edits.
+                (importlib.import_module, "torch"),
                 (importlib.import_module, "executorch.exir"),
             ]
         ]
